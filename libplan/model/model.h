@@ -34,7 +34,11 @@ enum class StageRole : std::uint8_t {
 //   that vocab_axis may equal tp_axis
 // * block_axis, when given, is followed by the axis that TP cuts in each block: tp_axis =
 // block_axis+1
-// * layer >= 0 exactly when stage is Layer
+// * layer is in [0, num_layers) when stage is Layer, and -1 otherwise
+// * an expert axis has Model::num_experts entries; expert-only fields are unset without one
+// * memory_order is empty or a permutation of the axes
+// * tensors stand in registration order: First and FirstAndLast, layers ascending, Last; Every
+//   anywhere
 struct Tensor {
   std::string name;               // checkpoint name with global layer number, e.g.
                                   // decoder.layers.3.mlp.linear_fc2.weight
@@ -60,6 +64,7 @@ struct Tensor {
   // Shape with the block axis merged into the axis it precedes: [2, ffn, hidden] -> [2*ffn,
   // hidden].
   Dims logical_shape() const;
+  friend bool operator==(const Tensor&, const Tensor&) = default;
 };
 
 enum class ExpertParams : std::uint8_t {
@@ -78,6 +83,7 @@ struct Model {
   std::int64_t make_vocab_size_divisible_by = 128;
   // Layers whose tensors differ (MoE layer pattern): checkpoint keys then keep the layer number.
   bool homogeneous_layers = true;
+  friend bool operator==(const Model&, const Model&) = default;
 };
 
 // A kind of state that exists for each tensor. The set is open: EMA weights or Muon momentum are
@@ -96,7 +102,11 @@ struct StateKind {
 // layout).
 std::optional<StateKind> builtin_state_kind(std::string_view name);
 
-// Checks the invariants of Tensor; Error(BadInput) names the tensor.
+// Sum of elements over the tensors that are parameters, each once, without vocabulary padding.
+std::int64_t num_parameters(const Model& model);
+
+// Checks the invariants of Tensor in the order in which they are listed; Error(BadInput) names the
+// tensor.
 void validate(const Model& model);
 
 }  // namespace plan
