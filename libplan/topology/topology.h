@@ -47,6 +47,12 @@ struct Topology {
   friend bool operator==(const Topology&, const Topology&) = default;
 };
 
+// Limits, so that sums and products of prices fit in int64: no port is faster than 1 PB/s or later
+// than 1000 s, no topology has more devices than 2^20.
+inline constexpr std::int64_t kMaxBytesPerSecond = 1'000'000'000'000'000;
+inline constexpr std::int64_t kMaxLatencyNs = 1'000'000'000'000;
+inline constexpr std::int64_t kMaxDevices = std::int64_t{1} << 20;
+
 inline constexpr std::int64_t kDefaultNvlinkLatencyNs = 2'000;
 inline constexpr std::int64_t kDefaultNicLatencyNs = 5'000;
 inline constexpr std::int64_t kDefaultNvlinkBytesPerSecond = 400'000'000'000;
@@ -57,7 +63,14 @@ inline constexpr std::int64_t kDefaultNicBytesPerSecond = 25'000'000'000;
 // uneven nodes.
 Topology read_topology(const std::string& text);
 
-// The shorthand alone; errors name the part that is wrong.
+// The shorthand alone: `key=value` parts between commas. Errors (Usage) name the part that is
+// wrong.
+// * nodes=4 with gpus=8; or nodes=8+8+4, or gpus=8+8+4: the devices of each node
+// * nvlink=400GB/s, nic=200Gb/s: a decimal number, then B, kB, MB, GB, TB (powers of 1000), KiB,
+//   MiB, GiB, TiB, or the same with b for bits, per second; must be a whole number of bytes
+// * nvlink_latency=2us, nic_latency=500ns: ns, us, ms, s
+// * nics=4: NICs of each node (or 8+8+4), shared evenly by neighbouring devices, or several to each
+//   device; without it one to each device
 Topology parse_topology_shorthand(std::string_view text);
 
 // The file form (schemas/topology.schema.json); `source_name` is used in errors.
@@ -65,6 +78,12 @@ Topology parse_topology_json(std::string_view json, const std::string& source_na
 
 // One node that holds devices 0..count-1, at the default prices.
 Topology single_node(std::int32_t count);
+
+// SHA-256 of the canonical JSON.
+std::string digest(const Topology& topology);
+
+// Checks the invariants above and the limits below; Error(BadInput) names the node or device.
+void validate(const Topology& topology);
 
 // Canonical JSON, the same bytes for equal topologies; parse_topology_json reads it back.
 std::string to_json(const Topology& topology);
