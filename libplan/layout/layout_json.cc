@@ -5,6 +5,7 @@
 
 #include "libplan/base/error.h"
 #include "libplan/base/json_tree.h"
+#include "libplan/model/state_kind_json.h"
 
 namespace plan {
 namespace {
@@ -12,19 +13,6 @@ namespace {
 constexpr std::string_view kFormat = "libplan-layout";
 constexpr std::int32_t kVersion = 1;
 constexpr std::int64_t kMaxSize = INT64_MAX;
-
-std::string_view name_of(MemoryKind memory) {
-  switch (memory) {
-    case MemoryKind::Device: return "device";
-    case MemoryKind::Host: return "host";
-    case MemoryKind::File: return "file";
-  }
-  throw InternalError("unknown memory kind");
-}
-
-std::string_view name_of(StateFollows follows) {
-  return follows == StateFollows::Param ? "param" : "main_param";
-}
 
 template <class List, class Write>
 std::string joined(const List& list, Write write) {
@@ -47,13 +35,6 @@ std::string write_tensor(const LayoutTensor& tensor) {
   return text + "}";
 }
 
-std::string write_state(const StateKind& state) {
-  std::string text = "{\"name\": " + json_quote(state.name);
-  if (state.dtype) text += ", \"dtype\": " + json_quote(plan::name_of(*state.dtype));
-  text += ", \"follows\": " + json_quote(name_of(state.follows));
-  return text + ", \"memory\": " + json_quote(name_of(state.memory)) + "}";
-}
-
 std::string write_shard(const Layout& layout, const Shard& shard) {
   std::vector<std::int64_t> offset;
   for (int axis = 0; axis < shard.box.count; ++axis) offset.push_back(shard.box[axis].begin);
@@ -72,10 +53,10 @@ void append_storage(const Layout& layout, const Storage& storage, std::string& t
              [&](const Lane& lane) {
                return "{\"state\": " +
                       json_quote(layout.states[static_cast<std::size_t>(lane.state.value)].name) +
-                      ", \"dtype\": " + json_quote(plan::name_of(lane.dtype)) + "}";
+                      ", \"dtype\": " + json_quote(name_of(lane.dtype)) + "}";
              }) +
       ", \"size_elems\": " + number(storage.size_elems) +
-      ", \"memory\": " + json_quote(name_of(storage.memory)) + ", \"pieces\": [";
+      ", \"memory\": " + to_json(storage.memory) + ", \"pieces\": [";
   for (std::size_t i = 0; i < storage.shards.size(); ++i) {
     text += (i > 0 ? ",\n     " : "\n     ") + write_shard(layout, storage.shards[i]);
   }
@@ -83,22 +64,6 @@ void append_storage(const Layout& layout, const Storage& storage, std::string& t
 }
 
 // --- reading ---
-
-MemoryKind read_memory(const JsonCursor& cursor) {
-  const std::string& name = cursor.as_string();
-  for (const MemoryKind memory : {MemoryKind::Device, MemoryKind::Host, MemoryKind::File}) {
-    if (name == name_of(memory)) return memory;
-  }
-  cursor.fail("expected \"device\", \"host\" or \"file\", found " + json_quote(name));
-}
-
-Dtype read_dtype(const JsonCursor& cursor) {
-  const std::optional<Dtype> dtype = dtype_from_name(cursor.as_string());
-  if (!dtype)
-    cursor.fail("expected an element type such as \"fp32\" or \"bf16\", found " +
-                describe(cursor.node()));
-  return *dtype;
-}
 
 Dims read_dims(const JsonCursor& cursor) {
   Dims dims;
@@ -121,21 +86,6 @@ LayoutTensor read_tensor(const JsonCursor& cursor) {
   return tensor;
 }
 
-StateKind read_state(const JsonCursor& cursor) {
-  cursor.expect_object({"name", "dtype", "follows", "memory"});
-  StateKind state;
-  state.name = cursor.at("name").as_string();
-  if (const auto dtype = cursor.find("dtype")) state.dtype = read_dtype(*dtype);
-  const JsonCursor follows = cursor.at("follows");
-  if (follows.as_string() == name_of(StateFollows::Param)) {
-    state.follows = StateFollows::Param;
-  } else if (follows.as_string() != name_of(StateFollows::MainParam)) {
-    follows.fail("expected \"param\" or \"main_param\", found " + describe(follows.node()));
-  }
-  state.memory = read_memory(cursor.at("memory"));
-  return state;
-}
-
 class LayoutReader {
  public:
   Layout run(const JsonCursor& root) {
@@ -150,7 +100,7 @@ class LayoutReader {
       add_name(tensors_, layout_.tensors.back().name, cursor);
     }
     for (const JsonCursor& cursor : root.at("states").elements()) {
-      layout_.states.push_back(read_state(cursor));
+      layout_.states.push_back(read_state_kind(cursor));
       add_name(states_, layout_.states.back().name, cursor);
     }
     for (const JsonCursor& cursor : root.at("devices").elements()) {
@@ -194,7 +144,7 @@ class LayoutReader {
     }
     std::sort(storage.lanes.begin(), storage.lanes.end());
     storage.size_elems = cursor.at("size_elems").as_int64(0, kMaxSize);
-    storage.memory = read_memory(cursor.at("memory"));
+    storage.memory = read_memory_kind(cursor.at("memory"));
     for (const JsonCursor& piece : cursor.at("pieces").elements())
       storage.shards.push_back(read_shard(piece));
     return storage;
@@ -237,7 +187,7 @@ std::string to_json(const Layout& layout) {
   }
   text += "],\n \"states\": [";
   for (std::size_t i = 0; i < layout.states.size(); ++i) {
-    text += (i > 0 ? ",\n  " : "\n  ") + write_state(layout.states[i]);
+    text += (i > 0 ? ",\n  " : "\n  ") + to_json(layout.states[i]);
   }
   text += "],\n \"devices\": [";
   for (std::size_t d = 0; d < layout.devices.size(); ++d) {

@@ -6,18 +6,14 @@
 #include <utility>
 
 #include "libplan/base/checked.h"
+#include "libplan/base/json_words.h"
+#include "libplan/model/state_kind_json.h"
 
 namespace plan {
 namespace {
 
 constexpr std::string_view kFormat = "libplan-model";
 constexpr std::int32_t kVersion = 1;
-
-template <class Value>
-struct Word {
-  std::string_view text;
-  Value value;
-};
 
 constexpr std::array kStages = {
     Word<StageRole>{"first", StageRole::First},
@@ -31,47 +27,9 @@ constexpr std::array kExpertParams = {
     Word<ExpertParams>{"per_linear", ExpertParams::PerLinear},
     Word<ExpertParams>{"fused", ExpertParams::Fused},
 };
-constexpr std::array kFollows = {
-    Word<StateFollows>{"param", StateFollows::Param},
-    Word<StateFollows>{"main_param", StateFollows::MainParam},
-};
-constexpr std::array kMemoryKinds = {
-    Word<MemoryKind>{"device", MemoryKind::Device},
-    Word<MemoryKind>{"host", MemoryKind::Host},
-    Word<MemoryKind>{"file", MemoryKind::File},
-};
-
-template <class Words>
-auto read_word(const JsonCursor& cursor, const Words& words) {
-  std::string known;
-  for (const auto& word : words) {
-    if (cursor.as_string() == word.text) return word.value;
-    known += (known.empty() ? "" : ", ") + std::string(word.text);
-  }
-  cursor.fail("expected one of " + known + ", found " + describe(cursor.node()));
-}
-
-template <class Words, class Value>
-std::string word_of(const Words& words, Value value) {
-  for (const auto& word : words) {
-    if (word.value == value) return json_quote(word.text);
-  }
-  PLAN_CHECK(false);
-  return {};
-}
-
 bool flag_or(const JsonCursor& record, std::string_view key, bool fallback) {
   const std::optional<JsonCursor> value = record.find(key);
   return value ? value->as_bool() : fallback;
-}
-
-Dtype read_dtype(const JsonCursor& cursor) {
-  const std::optional<Dtype> dtype = dtype_from_name(cursor.as_string());
-  if (!dtype) {
-    cursor.fail("expected a dtype such as bf16, fp32 or fp8_e4m3, found " +
-                describe(cursor.node()));
-  }
-  return *dtype;
 }
 
 // The axis of the canonical shape, which has one more before `block_axis + 1`; -1: none.
@@ -318,20 +276,9 @@ class ModelReader {
     if (!list) return;
     std::set<std::string> names;
     for (const JsonCursor& record : list->elements()) {
-      record.expect_object({"name", "dtype", "follows", "memory"});
-      StateKind kind;
-      const JsonCursor name = record.at("name");
-      kind.name = name.as_string();
-      if (kind.name.empty()) name.fail("a kind of state needs a name");
-      if (!names.insert(kind.name).second) name.fail("two kinds of state are named " + kind.name);
-      if (const std::optional<JsonCursor> dtype = record.find("dtype")) {
-        kind.dtype = read_dtype(*dtype);
-      }
-      if (const std::optional<JsonCursor> follows = record.find("follows")) {
-        kind.follows = read_word(*follows, kFollows);
-      }
-      if (const std::optional<JsonCursor> memory = record.find("memory")) {
-        kind.memory = read_word(*memory, kMemoryKinds);
+      StateKind kind = read_state_kind(record);
+      if (!names.insert(kind.name).second) {
+        record.at("name").fail("two kinds of state are named " + kind.name);
       }
       file_.state_kinds.push_back(std::move(kind));
     }
@@ -384,13 +331,6 @@ std::string tensor_text(const Tensor& tensor) {
   return text + "}";
 }
 
-std::string state_kind_text(const StateKind& kind) {
-  std::string text = "{\"name\": " + json_quote(kind.name);
-  if (kind.dtype) text += ", \"dtype\": " + json_quote(name_of(*kind.dtype));
-  text += ", \"follows\": " + word_of(kFollows, kind.follows);
-  return text + ", \"memory\": " + word_of(kMemoryKinds, kind.memory) + "}";
-}
-
 template <class Items, class Text>
 std::string lines(const Items& items, Text text_of) {
   std::string text = "[";
@@ -423,7 +363,9 @@ std::string to_json(const ModelFile& file) {
     add("expert_params", word_of(kExpertParams, model.expert_params));
   }
   add("tensors", lines(model.tensors, tensor_text));
-  if (!file.state_kinds.empty()) add("state_kinds", lines(file.state_kinds, state_kind_text));
+  if (!file.state_kinds.empty())
+    add("state_kinds",
+        lines(file.state_kinds, [](const StateKind& kind) { return to_json(kind); }));
   return text + "\n}\n";
 }
 
