@@ -68,11 +68,18 @@ struct Layout {
       notices;  // known bugs of a version that the layout reproduces, and the like
 };
 
-// Renumbers the tensors and states of both layouts by name so that equal ids mean equal things.
-// Error(BadInput) if one name has two shapes; padding tensors may differ in their rows.
+// Renumbers the tensors and states of both layouts by name so that equal ids mean equal things: the
+// source's in its order, then what only the target has. Error(BadInput) if one name has two shapes
+// or a state two kinds; padding tensors may differ in their rows and get the larger number.
 void unify(Layout& source, Layout& target);
 
-// SHA-256 over a canonical form of everything but notices.
+// Checks the invariants above, for layouts that come from outside: ids valid, boxes inside tensors,
+// shards inside storages and not overlapping, devices ascending, keys unique, no device holding one
+// element twice except in equal boxes. Error(BadInput) names device, storage and tensor.
+void validate(const Layout& layout);
+
+// SHA-256 over devices, storages and the tensors and states they use, by name; independent of how
+// tensors are numbered and of notices.
 std::string digest(const Layout& layout);
 
 }  // namespace plan

@@ -19,6 +19,9 @@
 
 namespace plan {
 
+// Most tensors of a model; 1,000 layers of a large MoE have about 20,000.
+inline constexpr std::int64_t kMaxTensors = std::int64_t{1} << 22;
+
 // Which pipeline positions own a tensor.
 enum class StageRole : std::uint8_t {
   First,         // pre-process: the first position only
@@ -32,8 +35,8 @@ enum class StageRole : std::uint8_t {
 // * name is unique and not empty; shape has at most kMaxDims extents, all >= 0
 // * tp_axis, expert_axis, block_axis, vocab_axis are -1 or a canonical axis; all different, except
 //   that vocab_axis may equal tp_axis
-// * block_axis, when given, is followed by the axis that TP cuts in each block: tp_axis =
-// block_axis+1
+// * block_axis, when given, has at least one entry and is followed by the axis that TP cuts in each
+//   block: tp_axis = block_axis + 1
 // * layer is in [0, num_layers) when stage is Layer, and -1 otherwise
 // * an expert axis has Model::num_experts entries; expert-only fields are unset without one
 // * memory_order is empty or a permutation of the axes
@@ -105,8 +108,16 @@ std::optional<StateKind> builtin_state_kind(std::string_view name);
 // Sum of elements over the tensors that are parameters, each once, without vocabulary padding.
 std::int64_t num_parameters(const Model& model);
 
-// Checks the invariants of Tensor in the order in which they are listed; Error(BadInput) names the
-// tensor.
+// The first tensor that breaks an invariant, and what was required and found.
+struct ModelFault {
+  std::size_t tensor = 0;  // index into Model::tensors
+  std::string message;
+};
+
+// Checks the invariants of Tensor in the order in which they are listed.
+std::optional<ModelFault> find_fault(const Model& model);
+
+// Error(BadInput) that names the tensor if find_fault finds one.
 void validate(const Model& model);
 
 }  // namespace plan

@@ -9,6 +9,8 @@
 namespace plan {
 namespace {
 
+constexpr std::int64_t kMaxLayers = kMaxTensors / 32;  // a layer has fewer than 32 tensors
+
 [[noreturn]] void refuse(const std::string& message, ErrorCode code = ErrorCode::BadInput) {
   throw Error(code, message);
 }
@@ -19,7 +21,7 @@ void require_positive(const char* name, std::int64_t value) {
   }
 }
 
-void check_moe(const TransformerConfig& config, ExpertParams params, MegatronVersion version) {
+void check_moe(const TransformerConfig& config, ExpertParams params) {
   const MoeConfig& moe = *config.moe;
   require_positive("num_moe_experts", moe.num_moe_experts);
   require_positive("moe_layer_freq", moe.moe_layer_freq);
@@ -37,17 +39,14 @@ void check_moe(const TransformerConfig& config, ExpertParams params, MegatronVer
   if (config.add_bias_linear && moe.moe_shared_expert_intermediate_size) {
     refuse("add_bias_linear is not possible with shared experts", ErrorCode::Unsupported);
   }
-  if (version == MegatronVersion::V011 && params == ExpertParams::Sequential &&
-      moe.moe_ffn_hidden_size.value_or(config.ffn_hidden_size) != config.ffn_hidden_size) {
-    refuse("SequentialMLP of Megatron-Core 0.11 needs moe_ffn_hidden_size = ffn_hidden_size (" +
-               std::to_string(config.ffn_hidden_size) + "), found " +
-               std::to_string(*moe.moe_ffn_hidden_size),
-           ErrorCode::Unsupported);
-  }
 }
 
 void check(const TransformerConfig& config) {
   require_positive("num_layers", config.num_layers);
+  if (config.num_layers > kMaxLayers) {
+    refuse("num_layers must be at most " + std::to_string(kMaxLayers) + ", found " +
+           std::to_string(config.num_layers));
+  }
   require_positive("hidden_size", config.hidden_size);
   require_positive("num_attention_heads", config.num_attention_heads);
   require_positive("ffn_hidden_size", config.ffn_hidden_size);
@@ -110,7 +109,7 @@ class Registrar {
     model_.make_vocab_size_divisible_by = config.make_vocab_size_divisible_by;
     model_.homogeneous_layers =
         !config.moe || (config.moe->moe_layer_freq == 1 && config.moe->moe_layer_pattern.empty());
-    if (config.moe) check_moe(config, model_.expert_params, version);
+    if (config.moe) check_moe(config, model_.expert_params);
   }
 
   Model build() && {
@@ -298,7 +297,7 @@ class Registrar {
 
   // The gate is a parameter of the module itself, and PyTorch lists these before submodules'.
   void shared_experts() {
-    if (config_.moe->moe_use_shared_expert_gate) {
+    if (config_.moe->moe_shared_expert_gate) {
       add("mlp.shared_experts.gate_weight", {1, config_.hidden_size});
     }
     mlp("mlp.shared_experts", *config_.moe->moe_shared_expert_intermediate_size, false);

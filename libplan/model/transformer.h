@@ -31,7 +31,7 @@ struct MoeConfig {
   std::int32_t moe_layer_freq = 1;                  // layer g is MoE iff g mod freq = 0
   std::vector<bool> moe_layer_pattern;  // one per global layer, wins over the frequency; or empty
   std::optional<std::int64_t> moe_shared_expert_intermediate_size;  // absent: no shared experts
-  bool moe_use_shared_expert_gate = false;
+  bool moe_shared_expert_gate = false;
   // Absent: true with TransformerEngine (TEGroupedMLP), false with the local spec (SequentialMLP).
   std::optional<bool> moe_grouped_gemm;
   bool moe_use_legacy_grouped_gemm = false;    // GroupedMLP also with TransformerEngine; <= 0.13

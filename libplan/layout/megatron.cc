@@ -1,0 +1,253 @@
+#include "libplan/layout/megatron.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "libplan/base/checked.h"
+#include "libplan/base/error.h"
+#include "libplan/layout/local_box.h"
+#include "libplan/strategy/pipeline_split.h"
+
+namespace plan {
+namespace {
+
+constexpr std::int64_t kLeastDefaultBucket = 40'000'000;  // elements
+constexpr std::int64_t kDefaultBucketPerDataParallelRank = 1'000'000;
+
+// Bucket size of one chunk, by training.py and distributed_data_parallel.py: buckets exist only to
+// overlap the gradient reduction, on the first pipeline rank, and not in later virtual chunks.
+std::optional<std::int64_t> bucket_size(const MegatronOptions& options, std::int32_t stage,
+                                        std::int32_t chunk, std::int32_t data_parallel_ranks,
+                                        std::int64_t params_on_rank) {
+  if (!options.overlap_grad_reduce || stage > 0 || chunk > 0) return std::nullopt;
+  if (options.ddp_num_buckets) return params_on_rank / *options.ddp_num_buckets;
+  if (options.ddp_bucket_size) return options.ddp_bucket_size;
+  return std::max(kLeastDefaultBucket,
+                  checked_mul(kDefaultBucketPerDataParallelRank, data_parallel_ranks));
+}
+
+std::vector<std::vector<MegatronChunk>> make_stages(const Model& model, const Strategy& strategy,
+                                                    const MegatronOptions& options,
+                                                    const CutSizes& cuts,
+                                                    std::int32_t data_parallel_ranks) {
+  const std::vector<StageSpan> spans = pipeline_split(strategy, model.num_layers, options.version);
+  std::vector<std::vector<MegatronChunk>> stages(
+      static_cast<std::size_t>(strategy.pipeline_model_parallel_size));
+  for (const StageSpan& span : spans) {
+    MegatronChunk chunk;
+    chunk.stage = span.stage;
+    chunk.chunk = span.chunk;
+    chunk.first_layer = span.first_layer;
+    chunk.num_layers = span.num_layers;
+    const bool is_last = static_cast<std::size_t>(span.position) + 1 == spans.size();
+    chunk.params = local_params(model, cuts, options.version, span.position == 0, is_last,
+                                span.first_layer, span.num_layers);
+    stages[static_cast<std::size_t>(span.stage)].push_back(std::move(chunk));
+  }
+  for (std::vector<MegatronChunk>& chunks : stages) {
+    std::sort(chunks.begin(), chunks.end(),
+              [](const MegatronChunk& a, const MegatronChunk& b) { return a.chunk < b.chunk; });
+    std::int64_t params_on_rank = 0;
+    for (const MegatronChunk& chunk : chunks) {
+      for (const LocalParam& param : chunk.params) {
+        if (!param.buffer) params_on_rank = checked_add(params_on_rank, param.numel);
+      }
+    }
+    for (MegatronChunk& chunk : chunks) {
+      chunk.buffers = flat_buffers(
+          chunk.params, cuts, options,
+          bucket_size(options, chunk.stage, chunk.chunk, data_parallel_ranks, params_on_rank),
+          strategy.use_distributed_optimizer);
+    }
+  }
+  return stages;
+}
+
+class Builder {
+ public:
+  Builder(const Model& model, const Strategy& strategy, const MegatronPlacement& placement,
+          const std::vector<StateKind>& states)
+      : model_(model), strategy_(strategy), placement_(placement) {
+    layout_.states = states;
+    add_tensors();
+    add_lanes();
+  }
+
+  Layout run() {
+    for (std::int32_t rank = 0; rank < strategy_.world_size; ++rank) {
+      DeviceShards device;
+      device.device = strategy_.device_of(rank);
+      const GridCoords coords = placement_.grid.coords(rank);
+      for (const MegatronChunk& chunk : placement_.stages[static_cast<std::size_t>(coords.pp)]) {
+        add_chunk(chunk, coords, device.storages);
+      }
+      layout_.devices.push_back(std::move(device));
+    }
+    std::sort(layout_.devices.begin(), layout_.devices.end(),
+              [](const DeviceShards& a, const DeviceShards& b) { return a.device < b.device; });
+    return std::move(layout_);
+  }
+
+ private:
+  void add_tensors() {
+    for (const Tensor& tensor : model_.tensors) {
+      layout_.tensors.push_back({tensor.name, tensor.shape, tensor.block_axis, false});
+    }
+    for (std::size_t i = 0; i < model_.tensors.size(); ++i) {
+      const Tensor& tensor = model_.tensors[i];
+      padding_.push_back(TensorId());
+      if (tensor.vocab_axis < 0) continue;
+      const std::int64_t rows = tensor.shape[tensor.vocab_axis];
+      const std::int64_t padded =
+          ceil_to(rows, checked_mul(model_.make_vocab_size_divisible_by, placement_.cuts.tp));
+      if (padded == rows) continue;
+      Dims shape = tensor.shape;
+      shape[tensor.vocab_axis] = padded - rows;
+      padding_[i] = TensorId(static_cast<std::int32_t>(layout_.tensors.size()));
+      layout_.tensors.push_back({tensor.name + ".padding", shape, tensor.block_axis, true});
+    }
+  }
+
+  void add_lanes() {
+    for (std::size_t s = 0; s < layout_.states.size(); ++s) {
+      const StateKind& state = layout_.states[s];
+      const StateId id(static_cast<std::int32_t>(s));
+      if (state.follows == StateFollows::Param) {
+        if (state.name == "param") has_param_ = true;
+        param_states_.push_back({id, state.dtype.value_or(Dtype::BFloat16)});
+      } else {
+        const Lane lane{id, state.dtype.value_or(Dtype::Float32)};
+        main_.push_back(lane);
+        if (state.name != "main_param") main_of_fp32_.push_back(lane);
+      }
+    }
+    const bool forced = std::any_of(
+        model_.tensors.begin(), model_.tensors.end(),
+        [&](const Tensor& t) { return !t.trainable || t.buffer || t.dtype == Dtype::Float32; });
+    if (!has_param_ && forced) {
+      forced_param_ = StateId(static_cast<std::int32_t>(layout_.states.size()));
+      layout_.states.push_back(*builtin_state_kind("param"));
+    }
+  }
+
+  // Lanes of the states that follow the parameter itself, for a tensor of this dtype.
+  std::vector<Lane> param_lanes(Dtype dtype, bool must_move) const {
+    std::vector<Lane> lanes;
+    for (Lane lane : param_states_) {
+      if (!layout_.states[static_cast<std::size_t>(lane.state.value)].dtype) lane.dtype = dtype;
+      lanes.push_back(lane);
+    }
+    if (must_move && forced_param_.valid()) lanes.push_back({forced_param_, dtype});
+    return lanes;
+  }
+
+  // Lanes that share elements of one storage geometry but live in different memories are separate
+  // storages; so are parameter states of different element sizes.
+  void add_storage(const std::string& key, const std::vector<Lane>& lanes, std::int64_t size_elems,
+                   const std::vector<Shard>& shards, std::vector<Storage>& storages) const {
+    std::map<MemoryKind, std::vector<Lane>> by_memory;
+    for (const Lane& lane : lanes) {
+      by_memory[layout_.states[static_cast<std::size_t>(lane.state.value)].memory].push_back(lane);
+    }
+    for (const auto& [memory, group] : by_memory) {
+      storages.push_back(
+          {by_memory.size() > 1 ? key + (memory == MemoryKind::Host ? "@host" : "@device") : key,
+           group, size_elems, memory, shards});
+    }
+  }
+
+  std::vector<LocalPiece> pieces(const LocalParam& param, const GridCoords& coords) const {
+    return pieces_of_param(
+        model_, param, padding_[static_cast<std::size_t>(param.tensor.value)],
+        {coords.tp, coords.etp, coords.ep, model_.num_experts / placement_.cuts.ep});
+  }
+
+  void add_chunk(const MegatronChunk& chunk, const GridCoords& coords,
+                 std::vector<Storage>& storages) {
+    const std::string prefix = "chunk" + std::to_string(chunk.chunk) + "/";
+    for (const FlatBuffer& buffer : chunk.buffers) {
+      add_param_buffer(prefix, chunk, buffer, coords, storages);
+      add_main_states(prefix, chunk, buffer, coords, storages);
+    }
+    for (const LocalParam& param : chunk.params) {
+      if (param.trainable && !param.buffer) continue;
+      const std::vector<Lane> lanes = param_lanes(param.dtype, true);
+      std::vector<Shard> shards;
+      append_shards(pieces(param, coords), {0, param.numel}, 0, shards);
+      add_storage(prefix + param.name, lanes, param.numel, shards, storages);
+    }
+  }
+
+  void add_param_buffer(const std::string& prefix, const MegatronChunk& chunk,
+                        const FlatBuffer& buffer, const GridCoords& coords,
+                        std::vector<Storage>& storages) const {
+    const std::vector<Lane> lanes =
+        param_lanes(buffer.param_dtype, buffer.param_dtype == Dtype::Float32);
+    if (lanes.empty()) return;
+    std::vector<Shard> shards;
+    for (const FlatParam& flat : buffer.params) {
+      const LocalParam& param = chunk.params[static_cast<std::size_t>(flat.param)];
+      append_shards(pieces(param, coords), {0, param.numel}, flat.range.begin, shards);
+    }
+    const std::string key = prefix + "param_buffer." + (buffer.expert ? "expert." : "dense.") +
+                            std::string(name_of(buffer.param_dtype));
+    add_storage(key, lanes, buffer.numel, shards, storages);
+  }
+
+  void add_main_states(const std::string& prefix, const MegatronChunk& chunk,
+                       const FlatBuffer& buffer, const GridCoords& coords,
+                       std::vector<Storage>& storages) const {
+    const std::vector<Lane>& lanes = buffer.param_dtype == Dtype::Float32 ? main_of_fp32_ : main_;
+    if (lanes.empty()) return;
+    const std::int32_t index = buffer.expert ? coords.intra_edp : coords.intra_dp_cp;
+    for (const FlatParam& flat : buffer.params) {
+      const LocalParam& param = chunk.params[static_cast<std::size_t>(flat.param)];
+      Interval mine = flat.range;
+      if (strategy_.use_distributed_optimizer) {
+        const Bucket& bucket = buffer.buckets[static_cast<std::size_t>(flat.bucket)];
+        mine = intersect(mine, buffer.owned(bucket, index));
+      }
+      if (mine.empty()) continue;
+      std::vector<Shard> shards;
+      append_shards(pieces(param, coords),
+                    {mine.begin - flat.range.begin, mine.end - flat.range.begin}, 0, shards);
+      add_storage(prefix + param.name, lanes, mine.length(), shards, storages);
+    }
+  }
+
+  const Model& model_;
+  const Strategy& strategy_;
+  const MegatronPlacement& placement_;
+  Layout layout_;
+  std::vector<TensorId> padding_;  // of each model tensor; invalid: none
+  std::vector<Lane> param_states_;
+  std::vector<Lane> main_;
+  std::vector<Lane> main_of_fp32_;
+  bool has_param_ = false;
+  StateId forced_param_;
+};
+
+}  // namespace
+
+MegatronPlacement place_megatron(const Model& model, const Strategy& strategy,
+                                 const MegatronOptions& given) {
+  const MegatronOptions options = with_entry(given, strategy);
+  MegatronPlacement placement{RankGrid::make(strategy, options.version), {}, {}};
+  placement.cuts.tp = strategy.tensor_model_parallel_size;
+  placement.cuts.etp = strategy.etp();
+  placement.cuts.ep = strategy.expert_model_parallel_size;
+  placement.cuts.dense_shards = placement.grid.dense_shards();
+  placement.cuts.expert_shards = placement.grid.expert_shards();
+  placement.stages =
+      make_stages(model, strategy, options, placement.cuts, placement.grid.dp_cp_size());
+  return placement;
+}
+
+Layout megatron_layout(const Model& model, const Strategy& strategy, const MegatronOptions& options,
+                       const std::vector<StateKind>& states) {
+  const MegatronPlacement placement = place_megatron(model, strategy, options);
+  return Builder(model, strategy, placement, states).run();
+}
+
+}  // namespace plan
