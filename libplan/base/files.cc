@@ -5,9 +5,9 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <iostream>
 #include <sstream>
+#include <utility>
 
 #include "libplan/base/error.h"
 
@@ -28,29 +28,43 @@ std::string read_file(const std::string& path) {
   return std::move(buffer).str();
 }
 
-void write_file(const std::string& path, std::string_view bytes) {
-  if (path == "-") {
-    std::cout.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-    std::cout.flush();
-    if (!std::cout) throw Error(ErrorCode::Io, "cannot write to standard output");
+AtomicFile::AtomicFile(std::string path) : path_(std::move(path)), stream_(&file_) {
+  if (path_ == "-") {
+    stream_ = &std::cout;
     return;
   }
-  const std::string temporary = path + ".tmp" + std::to_string(::getpid());
-  {
-    std::ofstream stream(temporary, std::ios::binary | std::ios::trunc);
-    stream.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-    stream.flush();
-    if (!stream) {
-      const std::string reason = std::strerror(errno);
-      std::remove(temporary.c_str());
-      throw Error(ErrorCode::Io, "cannot be written: " + reason, path);
-    }
+  temporary_ = path_ + ".tmp" + std::to_string(::getpid());
+  file_.open(temporary_, std::ios::binary | std::ios::trunc);
+  if (!file_) fail("cannot be written: ");
+}
+
+AtomicFile::~AtomicFile() {
+  if (!temporary_.empty()) std::remove(temporary_.c_str());
+}
+
+void AtomicFile::fail(const std::string& what) {
+  const std::string reason = std::strerror(errno);
+  if (!temporary_.empty()) std::remove(temporary_.c_str());
+  temporary_.clear();
+  throw Error(ErrorCode::Io, what + reason, path_);
+}
+
+void AtomicFile::commit() {
+  stream_->flush();
+  if (path_ == "-") {
+    if (!*stream_) throw Error(ErrorCode::Io, "cannot write to standard output");
+    return;
   }
-  if (std::rename(temporary.c_str(), path.c_str()) != 0) {
-    const std::string reason = std::strerror(errno);
-    std::remove(temporary.c_str());
-    throw Error(ErrorCode::Io, "cannot be renamed into place: " + reason, path);
-  }
+  file_.close();
+  if (!file_) fail("cannot be written: ");
+  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail("cannot be renamed into place: ");
+  temporary_.clear();
+}
+
+void write_file(const std::string& path, std::string_view bytes) {
+  AtomicFile file(path);
+  file.stream().write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  file.commit();
 }
 
 }  // namespace plan

@@ -52,8 +52,9 @@ std::string position_text(TextPosition position) {
 // token before, since the lexer only tells where it stands after a token.
 class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
  public:
-  TreeBuilder(std::string_view text, const JsonLimits& limits, JsonDocument& document)
-      : text_(text), limits_(limits), document_(document) {}
+  TreeBuilder(std::string_view text, const JsonLimits& limits, const JsonStream& stream,
+              JsonDocument& document)
+      : text_(text), limits_(limits), stream_(stream), document_(document) {}
 
   std::size_t* consumed() { return &consumed_; }
   const std::string& error() const { return error_; }
@@ -118,6 +119,8 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
     std::unique_ptr<JsonNode> node;
     std::string pointer;
     std::unordered_map<std::string, TextPosition> first_seen;
+    bool streamed = false;
+    std::size_t num_streamed = 0;  // elements handed over and dropped
   };
 
   TextPosition next_token() {
@@ -144,7 +147,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
     const Frame& frame = stack_.back();
     if (frame.node->kind == JsonKind::Object)
       return frame.pointer + pointer_step(frame.node->keys.back());
-    return frame.pointer + "/" + std::to_string(frame.node->elements.size());
+    return frame.pointer + "/" + std::to_string(frame.num_streamed + frame.node->elements.size());
   }
 
   bool add_integer(std::int64_t value) {
@@ -163,8 +166,12 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
   void place(JsonNode node) {
     if (stack_.empty()) {
       document_.root = std::move(node);
+    } else if (Frame& frame = stack_.back(); frame.streamed) {
+      const std::string pointer = child_pointer();
+      ++frame.num_streamed;
+      stream_.on_element(JsonCursor::at_node(document_, node, pointer));
     } else {
-      stack_.back().node->elements.push_back(std::move(node));
+      frame.node->elements.push_back(std::move(node));
     }
   }
 
@@ -178,7 +185,9 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
                position_text(node->position);
       return false;
     }
-    stack_.push_back({std::move(node), std::move(pointer), {}});
+    const bool streamed = kind == JsonKind::Array && stream_.on_element != nullptr &&
+                          pointer == stream_.array_pointer;
+    stack_.push_back({std::move(node), std::move(pointer), {}, streamed});
     return true;
   }
 
@@ -192,6 +201,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
 
   std::string_view text_;
   const JsonLimits& limits_;
+  const JsonStream& stream_;
   JsonDocument& document_;
   std::vector<Frame> stack_;
   std::string error_;
@@ -212,6 +222,11 @@ const JsonNode* JsonNode::find(std::string_view key) const {
 
 JsonDocument parse_json(std::string_view text, const std::string& source_name,
                         const JsonLimits& limits) {
+  return parse_json(text, source_name, limits, JsonStream{});
+}
+
+JsonDocument parse_json(std::string_view text, const std::string& source_name,
+                        const JsonLimits& limits, const JsonStream& stream) {
   JsonDocument document;
   document.source_name = source_name;
   if (static_cast<std::int64_t>(text.size()) > limits.max_bytes) {
@@ -224,7 +239,7 @@ JsonDocument parse_json(std::string_view text, const std::string& source_name,
     document.has_byte_order_mark = true;
     text.remove_prefix(3);
   }
-  TreeBuilder builder(text, limits, document);
+  TreeBuilder builder(text, limits, stream, document);
   const char* end = text.data() + text.size();
   const bool parsed =
       nlohmann::json::sax_parse(CountingIterator(text.data(), text.data(), builder.consumed()),
@@ -249,6 +264,57 @@ std::string pointer_step(std::string_view key) {
 
 std::string json_quote(std::string_view text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+bool is_utf8(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  for (std::size_t i = 0; i < text.size();) {
+    const unsigned char lead = byte(i++);
+    if (lead < 0x80) continue;
+    if (lead < 0xC2 || lead > 0xF4) return false;
+    const std::size_t more = lead < 0xE0 ? 1U : lead < 0xF0 ? 2U : 3U;
+    if (text.size() - i < more) return false;
+    // The second byte excludes overlong forms, surrogates and what lies above U+10FFFF.
+    const unsigned char low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
+    const unsigned char high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
+    if (byte(i) < low || byte(i) > high) return false;
+    for (std::size_t k = 1; k < more; ++k) {
+      if (byte(i + k) < 0x80 || byte(i + k) > 0xBF) return false;
+    }
+    i += more;
+  }
+  return true;
+}
+
+namespace {
+
+void append_compact(const JsonNode& node, std::string& text) {
+  switch (node.kind) {
+    case JsonKind::Null: text += "null"; return;
+    case JsonKind::Bool: text += node.boolean ? "true" : "false"; return;
+    case JsonKind::Integer: text += std::to_string(node.integer); return;
+    case JsonKind::BigInteger:
+    case JsonKind::Real: text += node.text; return;
+    case JsonKind::String: text += json_quote(node.text); return;
+    case JsonKind::Array:
+    case JsonKind::Object: break;
+  }
+  const bool object = node.kind == JsonKind::Object;
+  text += object ? '{' : '[';
+  for (std::size_t i = 0; i < node.elements.size(); ++i) {
+    if (i > 0) text += ',';
+    if (object) text += json_quote(node.keys[i]) + ":";
+    append_compact(node.elements[i], text);
+  }
+  text += object ? '}' : ']';
+}
+
+}  // namespace
+
+std::string to_compact_json(const JsonNode& node) {
+  std::string text;
+  append_compact(node, text);
+  return text;
 }
 
 std::string describe(const JsonNode& node) {
@@ -276,6 +342,11 @@ JsonCursor JsonCursor::root(const JsonDocument& document) {
             ")");
   }
   return cursor;
+}
+
+JsonCursor JsonCursor::at_node(const JsonDocument& document, const JsonNode& node,
+                               std::string pointer) {
+  return JsonCursor(document, node, std::move(pointer));
 }
 
 void JsonCursor::fail(const std::string& message, ErrorCode code) const {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -59,10 +60,29 @@ struct JsonDocument {
   bool has_byte_order_mark = false;
 };
 
+class JsonCursor;
+
+// Lets a reader take the elements of one large array (named by its JSON pointer) one by one as they
+// are parsed: each is handed over, then dropped, so that the whole tree is never held. The array is
+// left empty in the document.
+struct JsonStream {
+  std::string array_pointer;
+  std::function<void(const JsonCursor&)> on_element;
+};
+
 // Throws Error(Unreadable) for text that is no RFC 8259 JSON in UTF-8, or beyond the limits.
 // Duplicate keys are only recorded here; JsonCursor::root refuses them.
 JsonDocument parse_json(std::string_view text, const std::string& source_name,
                         const JsonLimits& limits = {});
+
+// As above; duplicate keys inside streamed elements are recorded like all others, but an element is
+// handed over whether or not it has some, so JsonCursor::root must be called before it is trusted.
+JsonDocument parse_json(std::string_view text, const std::string& source_name,
+                        const JsonLimits& limits, const JsonStream& stream);
+
+// The tree as JSON without any white space: keys in their order, numbers as they were written (an
+// integer that fits 64 bits: in decimal), strings as json_quote writes them.
+std::string to_compact_json(const JsonNode& node);
 
 // RFC 6901: "~" and "/" in a key are escaped.
 std::string pointer_step(std::string_view key);
@@ -70,12 +90,18 @@ std::string pointer_step(std::string_view key);
 // "abc" with the quotes and escapes of a JSON string.
 std::string json_quote(std::string_view text);
 
+// True for well-formed UTF-8 (RFC 3629): what a JSON string can carry without loss.
+bool is_utf8(std::string_view text);
+
 // A place in a document. All failures are Error(BadInput) with place
 // "file:/json/pointer (line L, column C)".
 class JsonCursor {
  public:
   // Refuses duplicate keys anywhere in the document.
   static JsonCursor root(const JsonDocument& document);
+  // A node that stands at `pointer`, for the elements of a JsonStream.
+  static JsonCursor at_node(const JsonDocument& document, const JsonNode& node,
+                            std::string pointer);
 
   const JsonNode& node() const { return *node_; }
   const std::string& pointer() const { return pointer_; }

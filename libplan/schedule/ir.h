@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -202,5 +203,23 @@ std::span<const T> view(const std::vector<T>& array, Range range) {
 
 // Bytes of a slice over all lanes; checked.
 std::int64_t num_bytes(const Program& program, const Slice& slice);
+
+// Bytes of a message: of all its slices; checked.
+std::int64_t num_bytes(const Program& program, const Send& send);
+std::int64_t num_bytes(const Program& program, const Receive& receive);
+
+// "source", "target", "scratch", "opaque".
+std::string_view name_of(StorageRole role);
+std::optional<StorageRole> role_from_name(std::string_view name);
+
+// "device", "host", "file".
+std::string_view memory_name(MemoryKind memory);
+std::optional<MemoryKind> memory_from_name(std::string_view name);
+
+// The program of `rank`, or null.
+const Program* find_program(const Schedule& schedule, RankId rank);
+
+// The schedule with the program of `rank` alone; Error(BadInput) if it has none.
+Schedule part_of_rank(const Schedule& schedule, RankId rank);
 
 }  // namespace plan::ir

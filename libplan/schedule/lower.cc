@@ -9,7 +9,8 @@
 #include "libplan/base/checked.h"
 #include "libplan/base/error.h"
 #include "libplan/demand/state_groups.h"
-#include "libplan/schedule/program_builder.h"
+#include "libplan/schedule/canonical.h"
+#include "libplan/schedule/program_writer.h"
 #include "libplan/schedule/shard_index.h"
 
 namespace plan {
@@ -30,7 +31,7 @@ struct Held {
 
 struct RankState {
   explicit RankState(RankId rank) : builder(rank) {}
-  ProgramBuilder builder;
+  ProgramWriter builder;
   Side source;
   Side target;
   std::set<StorageId> aliases;  // target storages that nothing has to be written to
@@ -335,8 +336,8 @@ class Lowering {
 
   void emit_message(std::int32_t window, RankId sender, RankId receiver, std::int64_t message,
                     std::vector<LooseSlice>& from, std::vector<LooseSlice>& to) {
-    ProgramBuilder& out = ranks_[static_cast<std::size_t>(sender.value)]->builder;
-    ProgramBuilder& in = ranks_[static_cast<std::size_t>(receiver.value)]->builder;
+    ProgramWriter& out = ranks_[static_cast<std::size_t>(sender.value)]->builder;
+    ProgramWriter& in = ranks_[static_cast<std::size_t>(receiver.value)]->builder;
     if (options_.packing == Packing::Always) {
       from = {pack(out, window, from)};
       to = {unpack(in, window, to)};
@@ -350,7 +351,7 @@ class Lowering {
   }
 
   // Consecutive byte ranges of a scratch storage as large as the slices together.
-  static LooseSlice scratch_for(ProgramBuilder& builder, std::int32_t window,
+  static LooseSlice scratch_for(ProgramWriter& builder, std::int32_t window,
                                 const std::vector<LooseSlice>& slices) {
     std::int64_t bytes = 0;
     for (const LooseSlice& slice : slices) bytes = checked_add(bytes, slice.num_bytes());
@@ -360,7 +361,7 @@ class Lowering {
     return {id, 1, 0, bytes, {}};
   }
 
-  static LooseSlice pack(ProgramBuilder& builder, std::int32_t window,
+  static LooseSlice pack(ProgramWriter& builder, std::int32_t window,
                          const std::vector<LooseSlice>& slices) {
     if (is_one_run(slices)) return slices.front();
     const LooseSlice whole = scratch_for(builder, window, slices);
@@ -373,7 +374,7 @@ class Lowering {
     return whole;
   }
 
-  static LooseSlice unpack(ProgramBuilder& builder, std::int32_t window,
+  static LooseSlice unpack(ProgramWriter& builder, std::int32_t window,
                            const std::vector<LooseSlice>& slices) {
     if (is_one_run(slices)) return slices.front();
     const LooseSlice whole = scratch_for(builder, window, slices);
@@ -454,7 +455,9 @@ class Lowering {
 
 ir::Schedule lower(const Demand& demand, const RoutedDemand& routed, const Layout& source,
                    const Layout& target, const Topology& topology, const LowerOptions& options) {
-  return Lowering(demand, routed, source, target, topology, options).run();
+  ir::Schedule schedule = Lowering(demand, routed, source, target, topology, options).run();
+  canonicalize(schedule);
+  return schedule;
 }
 
 }  // namespace plan

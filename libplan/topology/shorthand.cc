@@ -1,8 +1,5 @@
-// The one-line form of a topology. Numbers are read as integers and a decimal scale, never through
-// floating point, so that 12.5GB/s is exactly 12,500,000,000.
+// The one-line form of a topology.
 #include <algorithm>
-#include <array>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,6 +8,7 @@
 #include "libplan/base/checked.h"
 #include "libplan/base/error.h"
 #include "libplan/base/json_tree.h"
+#include "libplan/base/quantity.h"
 #include "libplan/topology/topology.h"
 
 namespace plan {
@@ -22,95 +20,26 @@ namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// number * unit_numerator / unit_denominator, exactly.
-struct Unit {
-  std::string_view name;
-  std::int64_t numerator;
-  std::int64_t denominator;
-};
-
-constexpr std::array<Unit, 18> kRateUnits{{{"B/s", 1, 1},
-                                           {"kB/s", 1'000, 1},
-                                           {"MB/s", 1'000'000, 1},
-                                           {"GB/s", 1'000'000'000, 1},
-                                           {"TB/s", 1'000'000'000'000, 1},
-                                           {"KiB/s", std::int64_t{1} << 10, 1},
-                                           {"MiB/s", std::int64_t{1} << 20, 1},
-                                           {"GiB/s", std::int64_t{1} << 30, 1},
-                                           {"TiB/s", std::int64_t{1} << 40, 1},
-                                           {"b/s", 1, 8},
-                                           {"kb/s", 1'000, 8},
-                                           {"Mb/s", 1'000'000, 8},
-                                           {"Gb/s", 1'000'000'000, 8},
-                                           {"Tb/s", 1'000'000'000'000, 8},
-                                           {"Kib/s", std::int64_t{1} << 10, 8},
-                                           {"Mib/s", std::int64_t{1} << 20, 8},
-                                           {"Gib/s", std::int64_t{1} << 30, 8},
-                                           {"Tib/s", std::int64_t{1} << 40, 8}}};
-constexpr std::array<Unit, 4> kTimeUnits{
-    {{"ns", 1, 1}, {"us", 1'000, 1}, {"ms", 1'000'000, 1}, {"s", 1'000'000'000, 1}}};
-
-// `text` is digits, perhaps a point and digits, then one of the units. `what` is "rate" or
-// "latency", `whole` the unit of the result.
-template <std::size_t N>
-std::int64_t parse_quantity(std::string_view text, const std::array<Unit, N>& units,
-                            const std::string& what, std::string_view part) {
-  std::size_t at = 0;
-  std::int64_t digits = 0;
-  std::int64_t scale = 1;
-  std::size_t whole_digits = 0;
-  std::size_t fraction_digits = 0;
-  for (; at < text.size() && (is_digit(text[at]) || text[at] == '.'); ++at) {
-    if (text[at] == '.') {
-      if (scale != 1 || whole_digits == 0 || at + 1 == text.size() || !is_digit(text[at + 1])) {
-        fail("expected a decimal number with a unit, found " + json_quote(text), part);
-      }
-      for (++at; at < text.size() && is_digit(text[at]); ++at, ++fraction_digits) {
-        if (fraction_digits >= 12) fail("at most 12 digits may follow the point", part);
-        digits = checked_add(checked_mul(digits, 10), text[at] - '0');
-        scale *= 10;
-      }
-      break;
-    }
-    if (++whole_digits > 15) fail("the number is too large", part);
-    digits = digits * 10 + (text[at] - '0');
+// Runs a parser of base/quantity.h and names the part in its error.
+template <class Parse>
+std::int64_t quantity(Parse parse, std::string_view text, std::string_view part) {
+  try {
+    return parse(text);
+  } catch (const Error& error) {
+    fail(error.message(), part);
   }
-  const std::string_view unit_name = text.substr(at);
-  const auto unit = std::find_if(units.begin(), units.end(),
-                                 [&](const Unit& known) { return known.name == unit_name; });
-  if (whole_digits == 0 || unit == units.end()) {
-    std::string names;
-    for (const Unit& known : units) names += (names.empty() ? "" : ", ") + std::string(known.name);
-    fail("expected a " + what + ", a number followed by one of " + names + "; found " +
-             json_quote(text),
-         part);
-  }
-  // Cancel before multiplying, so that exactness is seen and nothing overflows needlessly.
-  std::int64_t denominator = checked_mul(scale, unit->denominator);
-  std::int64_t numerator = unit->numerator;
-  const std::int64_t common_unit = std::gcd(numerator, denominator);
-  numerator /= common_unit;
-  denominator /= common_unit;
-  const std::int64_t common_digits = std::gcd(digits, denominator);
-  denominator /= common_digits;
-  if (denominator != 1) {
-    fail("the " + what + " " + json_quote(text) + " is no whole number of " +
-             (what == "rate" ? "bytes per second" : "nanoseconds"),
-         part);
-  }
-  return checked_mul(digits / common_digits, numerator);
 }
 
-std::int64_t parse_rate(std::string_view text, std::string_view part) {
-  const std::int64_t rate = parse_quantity(text, kRateUnits, "rate", part);
+std::int64_t rate_of(std::string_view text, std::string_view part) {
+  const std::int64_t rate = quantity(parse_rate, text, part);
   if (rate < 1 || rate > kMaxBytesPerSecond) {
     fail("expected a rate of 1 B/s to 1000 TB/s, found " + json_quote(text), part);
   }
   return rate;
 }
 
-std::int64_t parse_latency(std::string_view text, std::string_view part) {
-  const std::int64_t latency = parse_quantity(text, kTimeUnits, "latency", part);
+std::int64_t latency_of(std::string_view text, std::string_view part) {
+  const std::int64_t latency = quantity(parse_duration_ns, text, part);
   if (latency > kMaxLatencyNs) {
     fail("expected a latency of 0ns to 1000s, found " + json_quote(text), part);
   }
@@ -152,13 +81,13 @@ void read_part(Parts& parts, const std::string& key, std::string_view value,
   } else if (key == "nics") {
     parts.nics = parse_counts(value, part);
   } else if (key == "nvlink") {
-    parts.nvlink.bytes_per_second = parse_rate(value, part);
+    parts.nvlink.bytes_per_second = rate_of(value, part);
   } else if (key == "nic") {
-    parts.nic.bytes_per_second = parse_rate(value, part);
+    parts.nic.bytes_per_second = rate_of(value, part);
   } else if (key == "nvlink_latency") {
-    parts.nvlink.latency_ns = parse_latency(value, part);
+    parts.nvlink.latency_ns = latency_of(value, part);
   } else if (key == "nic_latency") {
-    parts.nic.latency_ns = parse_latency(value, part);
+    parts.nic.latency_ns = latency_of(value, part);
   } else {
     const std::vector<std::string> known{"nodes", "gpus",           "nics",       "nvlink",
                                          "nic",   "nvlink_latency", "nic_latency"};

@@ -1,4 +1,4 @@
-#include "libplan/schedule/program_builder.h"
+#include "libplan/schedule/program_writer.h"
 
 #include <algorithm>
 
@@ -61,8 +61,8 @@ LooseSlice slice_of_box(const Shard& shard, const Box& box, StorageId storage, s
   return slice;
 }
 
-StorageId ProgramBuilder::add_storage(const Storage& storage, ir::StorageRole role,
-                                      StorageId alias_of) {
+StorageId ProgramWriter::add_storage(const Storage& storage, ir::StorageRole role,
+                                     StorageId alias_of) {
   const StorageId first(checked_int32(static_cast<std::int64_t>(program_.storages.size())));
   ir::Range pieces;
   if (alias_of.valid()) {
@@ -91,7 +91,7 @@ StorageId ProgramBuilder::add_storage(const Storage& storage, ir::StorageRole ro
   return first;
 }
 
-StorageId ProgramBuilder::add_scratch(std::int64_t size_bytes, MemoryKind memory) {
+StorageId ProgramWriter::add_scratch(std::int64_t size_bytes, MemoryKind memory) {
   ir::Storage entry;
   entry.role = ir::StorageRole::Scratch;
   entry.memory = memory;
@@ -101,45 +101,44 @@ StorageId ProgramBuilder::add_scratch(std::int64_t size_bytes, MemoryKind memory
   return StorageId(checked_int32(static_cast<std::int64_t>(program_.storages.size()) - 1));
 }
 
-ir::Slice ProgramBuilder::place(const LooseSlice& slice) {
+ir::Slice ProgramWriter::place(const LooseSlice& slice) {
   return {slice.storage, slice.lanes, slice.offset_bytes, slice.run_bytes,
           append(program_.slice_dims, slice.dims)};
 }
 
-ir::Range ProgramBuilder::place(const std::vector<LooseSlice>& slices) {
+ir::Range ProgramWriter::place(const std::vector<LooseSlice>& slices) {
   std::vector<ir::Slice> placed;
   placed.reserve(slices.size());
   for (const LooseSlice& slice : slices) placed.push_back(place(slice));
   return append(program_.slices, placed);
 }
 
-void ProgramBuilder::copy_before(std::int32_t window, const LooseSlice& from,
-                                 const LooseSlice& to) {
+void ProgramWriter::copy_before(std::int32_t window, const LooseSlice& from, const LooseSlice& to) {
   PLAN_CHECK(from.num_bytes() == to.num_bytes());
   windows_[window].copies_before.push_back({place(from), place(to)});
 }
 
-void ProgramBuilder::copy_after(std::int32_t window, const LooseSlice& from, const LooseSlice& to) {
+void ProgramWriter::copy_after(std::int32_t window, const LooseSlice& from, const LooseSlice& to) {
   PLAN_CHECK(from.num_bytes() == to.num_bytes());
   windows_[window].copies_after.push_back({place(from), place(to)});
 }
 
-void ProgramBuilder::fill_before(std::int32_t window, const LooseSlice& to, std::uint64_t pattern,
-                                 std::int32_t pattern_bytes) {
+void ProgramWriter::fill_before(std::int32_t window, const LooseSlice& to, std::uint64_t pattern,
+                                std::int32_t pattern_bytes) {
   windows_[window].fills_before.push_back({place(to), pattern, pattern_bytes});
 }
 
-void ProgramBuilder::send(std::int32_t window, RankId to, std::int64_t message,
-                          const std::vector<LooseSlice>& slices) {
+void ProgramWriter::send(std::int32_t window, RankId to, std::int64_t message,
+                         const std::vector<LooseSlice>& slices) {
   windows_[window].sends.push_back({to, message, place(slices)});
 }
 
-void ProgramBuilder::receive(std::int32_t window, RankId from, std::int64_t message,
-                             const std::vector<LooseSlice>& slices) {
+void ProgramWriter::receive(std::int32_t window, RankId from, std::int64_t message,
+                            const std::vector<LooseSlice>& slices) {
   windows_[window].receives.push_back({from, message, place(slices)});
 }
 
-ir::Program ProgramBuilder::build() && {
+ir::Program ProgramWriter::build() && {
   std::int32_t previous = -1;
   for (auto& [number, parts] : windows_) {
     std::sort(parts.sends.begin(), parts.sends.end(),

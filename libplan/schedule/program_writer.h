@@ -28,9 +28,9 @@ struct LooseSlice {
 LooseSlice slice_of_box(const Shard& shard, const Box& box, StorageId storage, std::int32_t lanes,
                         std::int64_t elem_bytes);
 
-class ProgramBuilder {
+class ProgramWriter {
  public:
-  explicit ProgramBuilder(RankId rank) { program_.rank = rank; }
+  explicit ProgramWriter(RankId rank) { program_.rank = rank; }
 
   // One storage per lane; returns the id of the first. `alias_of` is the first lane's source
   // storage.
