@@ -6,6 +6,9 @@
 
 namespace plan {
 
+// For products of two int64 that are divided again at once; a GCC and Clang extension.
+__extension__ using Int128 = __int128;
+
 std::int64_t checked_add(std::int64_t a, std::int64_t b);
 std::int64_t checked_sub(std::int64_t a, std::int64_t b);
 std::int64_t checked_mul(std::int64_t a, std::int64_t b);

@@ -11,7 +11,12 @@ namespace {
 
 // Storage and scratch bytes alive on one rank, window by window: the largest sums. An alias takes
 // no bytes of its own, and the source under it stays.
-void add_peaks(const ir::Program& program, Estimate& estimate) {
+struct Peaks {
+  std::int64_t alive = 0;
+  std::int64_t staging = 0;
+};
+
+Peaks peaks_of(const ir::Program& program) {
   const auto own_bytes = [&](StorageId id) {
     const ir::Storage& storage = program.storages[static_cast<std::size_t>(id.value)];
     return storage.alias_of.valid() ? 0 : storage.size_bytes;
@@ -26,22 +31,20 @@ void add_peaks(const ir::Program& program, Estimate& estimate) {
         storage.role == ir::StorageRole::Source || storage.role == ir::StorageRole::Opaque;
     if (initial) alive = checked_add(alive, storage.size_bytes);
   }
-  std::int64_t peak = alive;
-  std::int64_t staging_peak = 0;
+  Peaks peaks{alive, 0};
   for (const ir::Window& window : program.windows) {
     for (const StorageId id : ir::view(program.storage_ids, window.allocate)) {
       alive = checked_add(alive, own_bytes(id));
       if (is_scratch(id)) staging = checked_add(staging, own_bytes(id));
     }
-    peak = std::max(peak, alive);
-    staging_peak = std::max(staging_peak, staging);
+    peaks.alive = std::max(peaks.alive, alive);
+    peaks.staging = std::max(peaks.staging, staging);
     for (const StorageId id : ir::view(program.storage_ids, window.free)) {
       alive -= own_bytes(id);
       if (is_scratch(id)) staging -= own_bytes(id);
     }
   }
-  estimate.peak_bytes.push_back(peak);
-  estimate.staging_bytes.push_back(staging_peak);
+  return peaks;
 }
 
 // Bytes of the target that this rank already had: copied from a source storage, or taken over.
@@ -68,6 +71,12 @@ std::int64_t local_bytes(const ir::Schedule& schedule, const ir::Program& progra
 
 }  // namespace
 
+std::vector<std::int64_t> peak_bytes(const ir::Schedule& schedule) {
+  std::vector<std::int64_t> peaks;
+  for (const ir::Program& program : schedule.programs) peaks.push_back(peaks_of(program).alive);
+  return peaks;
+}
+
 Estimate estimate(const ir::Schedule& schedule, const Topology& topology) {
   Estimate result;
   std::map<RankId, std::int64_t> sent;
@@ -86,7 +95,9 @@ Estimate estimate(const ir::Schedule& schedule, const Topology& topology) {
   result.total_bytes = checked_add(result.inter_node_bytes, result.intra_node_bytes);
   for (const ir::Program& program : schedule.programs) {
     result.local_bytes = checked_add(result.local_bytes, local_bytes(schedule, program));
-    add_peaks(program, result);
+    const Peaks peaks = peaks_of(program);
+    result.peak_bytes.push_back(peaks.alive);
+    result.staging_bytes.push_back(peaks.staging);
   }
   result.windows = schedule.num_windows;
   result.makespan_ns = simulate(schedule, topology);

@@ -28,6 +28,9 @@ struct Estimate {
 // The schedule has passed validate() and holds the programs of all its ranks.
 Estimate estimate(const ir::Schedule& schedule, const Topology& topology);
 
+// Storages and scratch alive together, at most, for each program of the schedule.
+std::vector<std::int64_t> peak_bytes(const ir::Schedule& schedule);
+
 // Time until the last rank is done, in ns. A window starts on a rank when its windows before are
 // done; ports carry what the window gives them at their bandwidth, side by side; a message has
 // arrived one latency after both its ports have carried the window's load. Local copies are not

@@ -96,9 +96,9 @@ class ExitNetwork {
   // The time at which the minimum cut of `time` would carry the demand; -1 if it already does.
   std::int64_t time_of_violated_cut(std::int64_t time) {
     for (std::size_t v = 0; v < bandwidth_.size(); ++v) {
-      const __int128 bytes = static_cast<__int128>(time) * bandwidth_[v] / kNsPerSecond;
+      const Int128 bytes = static_cast<Int128>(time) * bandwidth_[v] / kNsPerSecond;
       graph_[port_arcs_[v]].capacity =
-          static_cast<std::int64_t>(std::min<__int128>(bytes, demand_));
+          static_cast<std::int64_t>(std::min<Int128>(bytes, demand_));
     }
     const std::int64_t flow = boost::push_relabel_max_flow(
         graph_, kSource, kSink,
@@ -141,8 +141,8 @@ std::int64_t transfer_ns(std::int64_t bytes, std::int64_t bytes_per_second) {
     throw Error(ErrorCode::Infeasible,
                 std::to_string(bytes) + " bytes must cross a port of bandwidth 0");
   }
-  const __int128 scaled = static_cast<__int128>(bytes) * kNsPerSecond;
-  const __int128 time = (scaled + bytes_per_second - 1) / bytes_per_second;
+  const Int128 scaled = static_cast<Int128>(bytes) * kNsPerSecond;
+  const Int128 time = (scaled + bytes_per_second - 1) / bytes_per_second;
   if (time > INT64_MAX)
     throw Error(ErrorCode::BadInput, "a transfer would take more than 292 years");
   return static_cast<std::int64_t>(time);
