@@ -118,6 +118,30 @@ GridCoords RankGrid::coords(std::int32_t rank) const {
   return c;
 }
 
+// `index` decomposes over the group's tokens in the order of the grid, first one fastest.
+std::int32_t RankGrid::rank_in_group(const Grid& grid, std::initializer_list<Token> tokens,
+                                     std::int32_t rank, std::int32_t index) {
+  for (const Axis& axis : grid) {
+    if (std::find(tokens.begin(), tokens.end(), axis.token) == tokens.end()) continue;
+    const std::int32_t own = rank / axis.stride % axis.size;
+    rank += (index % axis.size - own) * axis.stride;
+    index /= axis.size;
+  }
+  return rank;
+}
+
+std::int32_t RankGrid::dp_cp_rank(std::int32_t rank, std::int32_t index) const {
+  return rank_in_group(dense_, {Token::Dp, Token::Cp}, rank, index);
+}
+
+std::int32_t RankGrid::edp_rank(std::int32_t rank, std::int32_t index) const {
+  return rank_in_group(expert_, {Token::Dp}, rank, index);
+}
+
+std::int32_t RankGrid::first_rank_of_stage(std::int32_t stage) const {
+  return rank_in_group(dense_, {Token::Pp}, 0, stage);
+}
+
 // The ranks that agree on every token outside `tokens`; group k decomposes over those, first token
 // fastest.
 Groups RankGrid::groups_of(const Grid& grid, const std::vector<Token>& tokens) const {

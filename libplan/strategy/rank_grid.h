@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <string_view>
 #include <vector>
 
@@ -53,6 +54,12 @@ class RankGrid {
   // `rank` is in [0, world_size).
   GridCoords coords(std::int32_t rank) const;
 
+  // The rank at place `index` of the dp-cp group, or of the edp group, that holds `rank`.
+  std::int32_t dp_cp_rank(std::int32_t rank, std::int32_t index) const;
+  std::int32_t edp_rank(std::int32_t rank, std::int32_t index) const;
+  // Lowest rank of a pipeline stage.
+  std::int32_t first_rank_of_stage(std::int32_t stage) const;
+
   // All groups of a kind, as Megatron lists them; cost O(world_size). Kinds: tp, pp, cp, dp, dp-cp,
   // tp-pp, tp-cp, tp-dp, tp-dp-cp (dense grid); ep, etp, etp-ep, etp-ep-pp, edp (expert grid);
   // intra-dp-cp, intra-edp, inter-edp, instance (optimizer instances); embedding,
@@ -69,6 +76,8 @@ class RankGrid {
 
   static std::int32_t size(const Grid& grid, Token token);
   static std::int32_t coordinate(const Grid& grid, Token token, std::int32_t rank);
+  static std::int32_t rank_in_group(const Grid& grid, std::initializer_list<Token> tokens,
+                                    std::int32_t rank, std::int32_t index);
   static Grid make_grid(const std::vector<Token>& tokens, const GridSizes& sizes);
   std::vector<std::vector<std::int32_t>> groups_of(const Grid& grid,
                                                    const std::vector<Token>& tokens) const;
