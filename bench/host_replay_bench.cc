@@ -163,7 +163,6 @@ void register_job(const char* name, const GridJob& job) {
   benchmark::RegisterBenchmark(
       name, [job](benchmark::State& state) { replay_beside_memcpy(state, grid_schedule(job)); })
       ->UseManualTime()
-      ->MinWarmUpTime(0.1)
       ->Iterations(7)
       ->Unit(benchmark::kMillisecond);
 }

@@ -19,8 +19,9 @@ namespace plan {
 struct ReplayOptions {
   // Without any progress on any rank for this long the replay ends as deadlocked.
   double timeout_seconds = 60;
-  // A message is copied in parts of this size, which the threads of both ends share.
-  std::int64_t part_bytes = std::int64_t{4} << 20;
+  // A message is copied in parts of this size, which the threads of both ends share. Smaller parts
+  // miss memcpy's path for large blocks.
+  std::int64_t part_bytes = std::int64_t{16} << 20;
   // Only windows in [first_window, end_window), so that a caller can act between steps.
   std::int32_t first_window = 0;
   std::int32_t end_window = std::numeric_limits<std::int32_t>::max();

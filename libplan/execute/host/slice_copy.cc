@@ -4,10 +4,7 @@
 #include <bit>
 #include <cstring>
 #include <string>
-
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
+#include <type_traits>
 
 #include "libplan/base/error.h"
 #include "libplan/execute/host/element_cast.h"
@@ -15,40 +12,10 @@
 namespace plan {
 namespace {
 
-// From this many bytes a copy leaves nothing useful in the caches, so its stores go around them:
-// an ordinary store would first read the line that it overwrites.
-constexpr std::int64_t kStreamingBytes = std::int64_t{1} << 20;
-// Shorter runs waste more on the partial lines at their ends than they save.
-constexpr std::int64_t kStreamingRunBytes = 512;
-
-#if defined(__SSE2__)
-// Like memcpy, with non-temporal stores; the caller fences.
-void stream_run(std::byte* to, const std::byte* from, std::int64_t bytes) {
-  const auto misaligned = static_cast<std::int64_t>(std::bit_cast<std::uintptr_t>(to) % 64);
-  const std::int64_t head = misaligned == 0 ? 0 : std::min(bytes, 64 - misaligned);
-  std::memcpy(to, from, static_cast<std::size_t>(head));
-  std::int64_t at = head;
-  for (; at + 64 <= bytes; at += 64) {
-    const auto* source = reinterpret_cast<const __m128i*>(from + at);
-    auto* target = reinterpret_cast<__m128i*>(to + at);
-    const __m128i a = _mm_loadu_si128(source);
-    const __m128i b = _mm_loadu_si128(source + 1);
-    const __m128i c = _mm_loadu_si128(source + 2);
-    const __m128i d = _mm_loadu_si128(source + 3);
-    _mm_stream_si128(target, a);
-    _mm_stream_si128(target + 1, b);
-    _mm_stream_si128(target + 2, c);
-    _mm_stream_si128(target + 3, d);
-  }
-  std::memcpy(to + at, from + at, static_cast<std::size_t>(bytes - at));
-}
-void fence_streams() { _mm_sfence(); }
-#else
-void stream_run(std::byte* to, const std::byte* from, std::int64_t bytes) {
-  std::memcpy(to, from, static_cast<std::size_t>(bytes));
-}
-void fence_streams() {}
-#endif
+// Rows at least this long keep the hardware's own prefetcher busy.
+constexpr std::int64_t kLongRunBytes = 4096;
+constexpr std::int64_t kPrefetchBytes = 1024;  // distance
+constexpr std::int64_t kLineBytes = 64;
 
 // `rows` runs of equal length.
 struct Rows {
@@ -59,47 +26,57 @@ struct Rows {
   std::int64_t rows;
 };
 
-template <std::size_t kRun>
-void copy_rows_of(const Rows& block) {
+// Hardware prefetchers lose the thread at each gap between rows, so rows are asked for ahead on the
+// sides that have gaps: a fifth to a third faster for runs of 40 to 3000 bytes. `Run` is a number
+// or an integral_constant, since short runs cost a call each unless their length is known to the
+// compiler.
+template <class Run>
+void copy_each_row(const Rows& block, Run run) {
+  const std::int64_t bytes = run;
+  const bool short_runs = bytes < kLongRunBytes;
+  const bool from_gaps = short_runs && block.from_stride >= std::max(bytes + 1, kLineBytes);
+  const bool to_gaps = short_runs && block.to_stride >= std::max(bytes + 1, kLineBytes);
+  const std::int64_t ahead = std::max<std::int64_t>(1, kPrefetchBytes / bytes);
   for (std::int64_t i = 0; i < block.rows; ++i) {
-    std::memcpy(block.to + i * block.to_stride, block.from + i * block.from_stride, kRun);
+    if (i + ahead < block.rows) {
+      for (std::int64_t at = 0; from_gaps && at < bytes; at += kLineBytes) {
+        __builtin_prefetch(block.from + (i + ahead) * block.from_stride + at);
+      }
+      for (std::int64_t at = 0; to_gaps && at < bytes; at += kLineBytes) {
+        __builtin_prefetch(block.to + (i + ahead) * block.to_stride + at, 1);
+      }
+    }
+    std::memcpy(block.to + i * block.to_stride, block.from + i * block.from_stride,
+                static_cast<std::size_t>(bytes));
   }
 }
 
-// Short runs cost a call each unless their length is known to the compiler.
-void copy_rows(const Rows& block, std::int64_t run, bool streaming) {
+template <std::int64_t kRun>
+using Fixed = std::integral_constant<std::int64_t, kRun>;
+
+void copy_rows(const Rows& block, std::int64_t run) {
   switch (run) {
-    case 1: return copy_rows_of<1>(block);
-    case 2: return copy_rows_of<2>(block);
-    case 4: return copy_rows_of<4>(block);
-    case 8: return copy_rows_of<8>(block);
-    case 16: return copy_rows_of<16>(block);
-    case 32: return copy_rows_of<32>(block);
-    case 64: return copy_rows_of<64>(block);
-    case 128: return copy_rows_of<128>(block);
-    default: break;
-  }
-  const bool stream = streaming && run >= kStreamingRunBytes;
-  for (std::int64_t i = 0; i < block.rows; ++i) {
-    std::byte* to = block.to + i * block.to_stride;
-    const std::byte* from = block.from + i * block.from_stride;
-    if (stream) {
-      stream_run(to, from, run);
-    } else {
-      std::memcpy(to, from, static_cast<std::size_t>(run));
-    }
+    case 1: return copy_each_row(block, Fixed<1>());
+    case 2: return copy_each_row(block, Fixed<2>());
+    case 4: return copy_each_row(block, Fixed<4>());
+    case 8: return copy_each_row(block, Fixed<8>());
+    case 16: return copy_each_row(block, Fixed<16>());
+    case 32: return copy_each_row(block, Fixed<32>());
+    case 64: return copy_each_row(block, Fixed<64>());
+    case 128: return copy_each_row(block, Fixed<128>());
+    default: return copy_each_row(block, run);
   }
 }
 
 // Copies what both cursors allow in one loop of at most `budget` bytes and returns its bytes. Three
 // cases are one loop over rows: equal runs; runs of one side inside a longer run of the other.
-std::int64_t copy_step(RunCursor& from, RunCursor& to, std::int64_t budget, bool streaming) {
+std::int64_t copy_step(RunCursor& from, RunCursor& to, std::int64_t budget) {
   const bool from_rows = from.at_run_start() && from.run_bytes() <= to.left();
   const bool to_rows = to.at_run_start() && to.run_bytes() <= from.left();
   const std::int64_t run = from_rows ? from.run_bytes() : to.run_bytes();
   if ((!from_rows && !to_rows) || run > budget) {
     const std::int64_t bytes = std::min({from.left(), to.left(), budget});
-    copy_rows({to.pointer(), 0, from.pointer(), 0, 1}, bytes, streaming);
+    copy_rows({to.pointer(), 0, from.pointer(), 0, 1}, bytes);
     from.advance(bytes);
     to.advance(bytes);
     return bytes;
@@ -109,7 +86,7 @@ std::int64_t copy_step(RunCursor& from, RunCursor& to, std::int64_t budget, bool
   rows = std::min(rows, to_rows ? to.rows() : to.left() / run);
   copy_rows({to.pointer(), to_rows ? to.row_stride() : run, from.pointer(),
              from_rows ? from.row_stride() : run, rows},
-            run, streaming);
+            run);
   from_rows ? from.advance_rows(rows) : from.advance(rows * run);
   to_rows ? to.advance_rows(rows) : to.advance(rows * run);
   return rows * run;
@@ -139,13 +116,11 @@ void copy_slices(const SliceList& from, const SliceList& to, Interval part) {
                                          std::to_string(part.end) + ")");
   }
   if (part.empty()) return;
-  const bool streaming = from.num_bytes() >= kStreamingBytes;
   RunCursor reader(from, part.begin);
   RunCursor writer(to, part.begin);
   for (std::int64_t left = part.length(); left > 0;) {
-    left -= copy_step(reader, writer, left, streaming);
+    left -= copy_step(reader, writer, left);
   }
-  if (streaming) fence_streams();
 }
 
 void copy_slices(const SliceList& from, const SliceList& to) {

@@ -15,7 +15,7 @@
 namespace plan {
 
 // Copies the bytes of `part` (positions in both lists) of `from` to `to`; the lists do not overlap
-// in memory. Large parts bypass the caches on their way out. Error(Executor) if the lists differ in
+// in memory. Error(Executor) if the lists differ in
 // size or the part leaves them.
 void copy_slices(const SliceList& from, const SliceList& to, Interval part);
 void copy_slices(const SliceList& from, const SliceList& to);  // all of it
