@@ -1,18 +1,12 @@
 #include "libplan/strategy/strategy.h"
 
 #include <catch2/catch.hpp>
-#include <cstdlib>
 
 #include "libplan/base/error.h"
-#include "libplan/base/files.h"
+#include "tests/strategy/test_data.h"
 
 namespace plan {
 namespace {
-
-std::string data_file(const std::string& name) {
-  const char* folder = std::getenv("PLAN_TEST_DATA");
-  return std::string(folder == nullptr ? "tests" : folder) + "/" + name;
-}
 
 // `more` are further keys after the required ones.
 Strategy one(const std::string& more) {
@@ -138,8 +132,8 @@ TEST_CASE("faults of the list") {
 }
 
 TEST_CASE("strategies are found by name, then by index") {
-  const std::string path = data_file("strategies/dense-mix.json");
-  const std::vector<Strategy> list = parse_strategy_list(read_file(path), path);
+  const std::vector<Strategy> list =
+      parse_strategy_list(read_test_file("strategies/dense-mix.json"), "dense-mix.json");
   REQUIRE(list.size() == 12);
   CHECK(&find_strategy(list, "tp8") == &list[9]);
   CHECK(&find_strategy(list, "3") == &list[3]);
@@ -156,8 +150,8 @@ TEST_CASE("strategies are found by name, then by index") {
 
 TEST_CASE("the stored lists are read and written back without loss") {
   for (const char* name : {"dense-mix", "moe-mix", "large", "deepseek-v3", "qwen3-235b"}) {
-    const std::string path = data_file(std::string("strategies/") + name + ".json");
-    for (const Strategy& s : parse_strategy_list(read_file(path), path)) {
+    const std::string text = read_test_file(std::string("strategies/") + name + ".json");
+    for (const Strategy& s : parse_strategy_list(text, name)) {
       CHECK(parse_strategy_list("[" + to_json(s) + "]", "again")[0] == s);
     }
   }
