@@ -200,19 +200,14 @@ class Builder {
                        std::vector<Storage>& storages) const {
     const std::vector<Lane>& lanes = buffer.param_dtype == Dtype::Float32 ? main_of_fp32_ : main_;
     if (lanes.empty()) return;
-    const std::int32_t index = buffer.expert ? coords.intra_edp : coords.intra_dp_cp;
-    for (const FlatParam& flat : buffer.params) {
+    const std::int32_t in_instance = buffer.expert ? coords.intra_edp : coords.intra_dp_cp;
+    const std::int32_t index = strategy_.use_distributed_optimizer ? in_instance : 0;
+    for (const OwnedRange& mine : owned_ranges(chunk, buffer, index)) {
+      const FlatParam& flat = buffer.params[static_cast<std::size_t>(mine.param)];
       const LocalParam& param = chunk.params[static_cast<std::size_t>(flat.param)];
-      Interval mine = flat.range;
-      if (strategy_.use_distributed_optimizer) {
-        const Bucket& bucket = buffer.buckets[static_cast<std::size_t>(flat.bucket)];
-        mine = intersect(mine, buffer.owned(bucket, index));
-      }
-      if (mine.empty()) continue;
       std::vector<Shard> shards;
-      append_shards(pieces(param, coords),
-                    {mine.begin - flat.range.begin, mine.end - flat.range.begin}, 0, shards);
-      add_storage(prefix + param.name, lanes, mine.length(), shards, storages);
+      append_shards(pieces(param, coords), mine.in_param, 0, shards);
+      add_storage(prefix + param.name, lanes, mine.in_param.length(), shards, storages);
     }
   }
 
