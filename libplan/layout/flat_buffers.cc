@@ -3,7 +3,7 @@
 // 0.11 pads a shared embedding's start to the bucket alignment only when the position is no
 // multiple of the group size, and does not advance the position over padding that closing the
 // bucket adds; the embedding then starts inside the previous bucket's padding, belongs to two
-// buckets, and the optimizer's constructor fails on some rank.
+// buckets, and the optimizer's constructor fails on a rank that owns parts of it in both.
 #include <algorithm>
 #include <tuple>
 
@@ -57,7 +57,6 @@ class BufferWriter {
     if (options_.version != MegatronVersion::V011 || position == position_) return;
     if (position % buffer_.shards == 0) {
       position_ = position;
-      buffer_.misplaced = static_cast<std::int32_t>(buffer_.params.size());
     } else {
       // Padded before the bucket was closed, so that the padding counts as its content.
       Bucket& bucket = buffer_.buckets.back();
@@ -98,28 +97,33 @@ MegatronOptions with_entry(MegatronOptions options, const Strategy& strategy) {
 std::vector<OwnedRange> owned_ranges(const MegatronChunk& chunk, const FlatBuffer& buffer,
                                      std::int32_t index) {
   PLAN_CHECK(index >= 0 && index < buffer.shards);
-  if (buffer.misplaced) {
-    const FlatParam& flat = buffer.params[static_cast<std::size_t>(*buffer.misplaced)];
-    throw Error(ErrorCode::Unsupported,
-                "Megatron-Core 0.11 starts this shared embedding inside the padding of the bucket "
-                "before it (position " +
-                    std::to_string(flat.range.begin) +
-                    ") and fails when it builds the optimizer, so that its states have no layout; "
-                    "use 0.13 or newer",
-                chunk.params[static_cast<std::size_t>(flat.param)].name);
-  }
   std::vector<OwnedRange> owned;
-  for (std::size_t i = 0; i < buffer.params.size(); ++i) {
-    const FlatParam& flat = buffer.params[i];
-    const Interval bucket = buffer.buckets[static_cast<std::size_t>(flat.bucket)].range;
+  for (std::size_t b = 0; b < buffer.buckets.size(); ++b) {
+    const Interval bucket = buffer.buckets[b].range;
     const std::int64_t part = bucket.length() / buffer.shards;
     PLAN_CHECK(part * buffer.shards == bucket.length());
     const std::int64_t begin = checked_add(bucket.begin, checked_mul(part, index));
-    const Interval mine = intersect(flat.range, {begin, begin + part});
-    if (mine.empty()) continue;
-    owned.push_back({static_cast<std::int32_t>(i),
-                     mine,
-                     {mine.begin - flat.range.begin, mine.end - flat.range.begin}});
+    const Interval mine{begin, begin + part};
+    auto flat = std::partition_point(buffer.params.begin(), buffer.params.end(),
+                                     [&](const FlatParam& p) { return p.range.end <= mine.begin; });
+    for (; flat != buffer.params.end() && flat->range.begin < mine.end; ++flat) {
+      const auto param = static_cast<std::int32_t>(flat - buffer.params.begin());
+      const Interval common = intersect(flat->range, mine);
+      if (common.empty()) continue;
+      if (!owned.empty() && owned.back().param == param) {
+        throw Error(
+            ErrorCode::Unsupported,
+            "parts of this parameter lie in two buckets (Megatron-Core 0.11 starts a shared "
+            "embedding inside the padding of the bucket before it, here at " +
+                std::to_string(flat->range.begin) +
+                "), where Megatron-Core fails to build its optimizer; use 0.13 or newer",
+            chunk.params[static_cast<std::size_t>(flat->param)].name);
+      }
+      owned.push_back({param,
+                       static_cast<std::int32_t>(b),
+                       common,
+                       {common.begin - flat->range.begin, common.end - flat->range.begin}});
+    }
   }
   return owned;
 }

@@ -78,16 +78,14 @@ struct FlatBuffer {
   std::int64_t numel_unpadded = 0;
   std::vector<FlatParam> params;  // buffer order: reverse registration order
   std::vector<Bucket> buckets;
-  // Index into `params` of a shared embedding that 0.11 starts inside the padding of the bucket
-  // before it (see flat_buffers.cc); it then fails when it builds the optimizer.
-  std::optional<std::int32_t> misplaced;
 };
 
 // The part of one parameter whose optimizer state a rank owns.
 struct OwnedRange {
-  std::int32_t param = 0;  // index into FlatBuffer::params
-  Interval in_buffer;      // in elements
-  Interval in_param;       // in the flattened local parameter
+  std::int32_t param = 0;   // index into FlatBuffer::params
+  std::int32_t bucket = 0;  // in which the part lies
+  Interval in_buffer;       // in elements
+  Interval in_param;        // in the flattened local parameter
 };
 
 struct MegatronChunk {
@@ -113,7 +111,8 @@ std::vector<FlatBuffer> flat_buffers(const std::vector<LocalParam>& params, cons
 
 // What rank `index` of an optimizer instance owns, in buffer order: of each bucket the index-th of
 // `shards` equal parts, whatever parameters lie there. `index` is in [0, shards).
-// Error(Unsupported) for a buffer with a misplaced parameter.
+// Error(Unsupported) if parts of one parameter lie in two buckets, which Megatron-Core refuses
+// (0.11 lays buffers out like that, see flat_buffers.cc).
 std::vector<OwnedRange> owned_ranges(const MegatronChunk& chunk, const FlatBuffer& buffer,
                                      std::int32_t index);
 
