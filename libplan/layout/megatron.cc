@@ -6,6 +6,7 @@
 
 #include "libplan/base/checked.h"
 #include "libplan/base/error.h"
+#include "libplan/layout/known_bugs.h"
 #include "libplan/layout/local_box.h"
 #include "libplan/strategy/pipeline_split.h"
 
@@ -62,6 +63,22 @@ std::vector<std::vector<MegatronChunk>> make_stages(const Model& model, const St
     }
   }
   return stages;
+}
+
+// What this rule covers of a strategy entry.
+void require_megatron(const Strategy& strategy) {
+  if (strategy.use_torch_fsdp2 || strategy.use_megatron_fsdp || !strategy.mesh.empty()) {
+    throw Error(ErrorCode::Unsupported,
+                "expected Megatron's distributed data parallel, found FSDP or a device mesh",
+                strategy.name);
+  }
+  if (strategy.num_distributed_optimizer_instances > 1 && !strategy.use_distributed_optimizer) {
+    throw Error(ErrorCode::BadInput,
+                "num_distributed_optimizer_instances " +
+                    std::to_string(strategy.num_distributed_optimizer_instances) +
+                    " needs use_distributed_optimizer, found false",
+                strategy.name);
+  }
 }
 
 class Builder {
@@ -228,6 +245,7 @@ class Builder {
 MegatronPlacement place_megatron(const Model& model, const Strategy& strategy,
                                  const MegatronOptions& given) {
   const MegatronOptions options = with_entry(given, strategy);
+  require_megatron(strategy);
   MegatronPlacement placement{RankGrid::make(strategy, options.version), {}, {}};
   placement.cuts.tp = strategy.tensor_model_parallel_size;
   placement.cuts.etp = strategy.etp();
@@ -242,7 +260,9 @@ MegatronPlacement place_megatron(const Model& model, const Strategy& strategy,
 Layout megatron_layout(const Model& model, const Strategy& strategy, const MegatronOptions& options,
                        const std::vector<StateKind>& states) {
   const MegatronPlacement placement = place_megatron(model, strategy, options);
-  return Builder(model, strategy, placement, states).run();
+  Layout layout = Builder(model, strategy, placement, states).run();
+  layout.notices = known_bugs(model, placement, options.version);
+  return layout;
 }
 
 }  // namespace plan
