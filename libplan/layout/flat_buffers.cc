@@ -2,8 +2,8 @@
 //
 // 0.11 pads a shared embedding's start to the bucket alignment only when the position is no
 // multiple of the group size, and does not advance the position over padding that closing the
-// bucket adds; the embedding then starts inside the previous bucket's padding and the optimizer's
-// constructor fails.
+// bucket adds; the embedding then starts inside the previous bucket's padding, belongs to two
+// buckets, and the optimizer's constructor fails on a rank that owns parts of it in both.
 #include <algorithm>
 #include <tuple>
 
@@ -32,7 +32,7 @@ class BufferWriter {
   void add(std::int32_t index, const LocalParam& param) {
     if (distributed_) {
       position_ = ceil_to(position_, kParamAlignment);
-      if (param.shared_embedding && position_ > bucket_begin_) start_shared_embedding(param);
+      if (param.shared_embedding && position_ > bucket_begin_) start_shared_embedding();
     }
     const Interval range{position_, checked_add(position_, param.numel)};
     buffer_.params.push_back({index, range, static_cast<std::int32_t>(buffer_.buckets.size())});
@@ -50,18 +50,18 @@ class BufferWriter {
   }
 
  private:
-  void start_shared_embedding(const LocalParam& param) {
-    if (options_.version == MegatronVersion::V011 && position_ % buffer_.shards == 0 &&
-        position_ % divisor_ != 0) {
-      throw Error(
-          ErrorCode::Unsupported,
-          "Megatron-Core 0.11 starts this shared embedding inside the padding of the bucket "
-          "before it (position " +
-              std::to_string(position_) + ", bucket alignment " + std::to_string(divisor_) +
-              ") and fails when it builds the optimizer; use 0.13 or newer",
-          param.name);
+  // The bucket before a shared embedding ends here.
+  void start_shared_embedding() {
+    const std::int64_t position = position_;
+    close(position);
+    if (options_.version != MegatronVersion::V011 || position == position_) return;
+    if (position % buffer_.shards == 0) {
+      position_ = position;
+    } else {
+      // Padded before the bucket was closed, so that the padding counts as its content.
+      Bucket& bucket = buffer_.buckets.back();
+      bucket.numel_unpadded = bucket.range.length();
     }
-    close(position_);
   }
 
   void close(std::int64_t end) {
@@ -94,11 +94,38 @@ MegatronOptions with_entry(MegatronOptions options, const Strategy& strategy) {
   return options;
 }
 
-Interval FlatBuffer::owned(const Bucket& bucket, std::int32_t index) const {
-  const std::int64_t part = bucket.range.length() / shards;
-  PLAN_CHECK(part * shards == bucket.range.length());
-  const std::int64_t begin = checked_add(bucket.range.begin, checked_mul(part, index));
-  return {begin, begin + part};
+std::vector<OwnedRange> owned_ranges(const MegatronChunk& chunk, const FlatBuffer& buffer,
+                                     std::int32_t index) {
+  PLAN_CHECK(index >= 0 && index < buffer.shards);
+  std::vector<OwnedRange> owned;
+  for (std::size_t b = 0; b < buffer.buckets.size(); ++b) {
+    const Interval bucket = buffer.buckets[b].range;
+    const std::int64_t part = bucket.length() / buffer.shards;
+    PLAN_CHECK(part * buffer.shards == bucket.length());
+    const std::int64_t begin = checked_add(bucket.begin, checked_mul(part, index));
+    const Interval mine{begin, begin + part};
+    auto flat = std::partition_point(buffer.params.begin(), buffer.params.end(),
+                                     [&](const FlatParam& p) { return p.range.end <= mine.begin; });
+    for (; flat != buffer.params.end() && flat->range.begin < mine.end; ++flat) {
+      const auto param = static_cast<std::int32_t>(flat - buffer.params.begin());
+      const Interval common = intersect(flat->range, mine);
+      if (common.empty()) continue;
+      if (!owned.empty() && owned.back().param == param) {
+        throw Error(
+            ErrorCode::Unsupported,
+            "parts of this parameter lie in two buckets (Megatron-Core 0.11 starts a shared "
+            "embedding inside the padding of the bucket before it, here at " +
+                std::to_string(flat->range.begin) +
+                "), where Megatron-Core fails to build its optimizer; use 0.13 or newer",
+            chunk.params[static_cast<std::size_t>(flat->param)].name);
+      }
+      owned.push_back({param,
+                       static_cast<std::int32_t>(b),
+                       common,
+                       {common.begin - flat->range.begin, common.end - flat->range.begin}});
+    }
+  }
+  return owned;
 }
 
 std::vector<FlatBuffer> flat_buffers(const std::vector<LocalParam>& params, const CutSizes& cuts,
@@ -116,7 +143,7 @@ std::vector<FlatBuffer> flat_buffers(const std::vector<LocalParam>& params, cons
       buffer.expert = expert;
       buffer.param_dtype = param.dtype;
       buffer.grad_dtype = options.accumulate_allreduce_grads_in_fp32 ? Dtype::Float32 : param.dtype;
-      buffer.shards = expert ? cuts.expert_shards : cuts.dense_shards;
+      if (distributed) buffer.shards = expert ? cuts.expert_shards : cuts.dense_shards;
       buffers.push_back(std::move(buffer));
     }
   }

@@ -106,6 +106,7 @@ class ParamLister {
     }
     // The copy of a tied embedding on the last stage is the output layer there.
     param.name = is_last_copy ? "output_layer.weight" : name;
+    param.tied_copy = is_last_copy;
     params_.push_back(std::move(param));
   }
 

@@ -6,6 +6,7 @@
 
 #include "libplan/base/checked.h"
 #include "libplan/base/error.h"
+#include "libplan/layout/known_bugs.h"
 #include "libplan/layout/local_box.h"
 #include "libplan/strategy/pipeline_split.h"
 
@@ -62,6 +63,22 @@ std::vector<std::vector<MegatronChunk>> make_stages(const Model& model, const St
     }
   }
   return stages;
+}
+
+// What this rule covers of a strategy entry.
+void require_megatron(const Strategy& strategy) {
+  if (strategy.use_torch_fsdp2 || strategy.use_megatron_fsdp || !strategy.mesh.empty()) {
+    throw Error(ErrorCode::Unsupported,
+                "expected Megatron's distributed data parallel, found FSDP or a device mesh",
+                strategy.name);
+  }
+  if (strategy.num_distributed_optimizer_instances > 1 && !strategy.use_distributed_optimizer) {
+    throw Error(ErrorCode::BadInput,
+                "num_distributed_optimizer_instances " +
+                    std::to_string(strategy.num_distributed_optimizer_instances) +
+                    " needs use_distributed_optimizer, found false",
+                strategy.name);
+  }
 }
 
 class Builder {
@@ -200,19 +217,14 @@ class Builder {
                        std::vector<Storage>& storages) const {
     const std::vector<Lane>& lanes = buffer.param_dtype == Dtype::Float32 ? main_of_fp32_ : main_;
     if (lanes.empty()) return;
-    const std::int32_t index = buffer.expert ? coords.intra_edp : coords.intra_dp_cp;
-    for (const FlatParam& flat : buffer.params) {
+    const std::int32_t in_instance = buffer.expert ? coords.intra_edp : coords.intra_dp_cp;
+    const std::int32_t index = strategy_.use_distributed_optimizer ? in_instance : 0;
+    for (const OwnedRange& mine : owned_ranges(chunk, buffer, index)) {
+      const FlatParam& flat = buffer.params[static_cast<std::size_t>(mine.param)];
       const LocalParam& param = chunk.params[static_cast<std::size_t>(flat.param)];
-      Interval mine = flat.range;
-      if (strategy_.use_distributed_optimizer) {
-        const Bucket& bucket = buffer.buckets[static_cast<std::size_t>(flat.bucket)];
-        mine = intersect(mine, buffer.owned(bucket, index));
-      }
-      if (mine.empty()) continue;
       std::vector<Shard> shards;
-      append_shards(pieces(param, coords),
-                    {mine.begin - flat.range.begin, mine.end - flat.range.begin}, 0, shards);
-      add_storage(prefix + param.name, lanes, mine.length(), shards, storages);
+      append_shards(pieces(param, coords), mine.in_param, 0, shards);
+      add_storage(prefix + param.name, lanes, mine.in_param.length(), shards, storages);
     }
   }
 
@@ -233,6 +245,7 @@ class Builder {
 MegatronPlacement place_megatron(const Model& model, const Strategy& strategy,
                                  const MegatronOptions& given) {
   const MegatronOptions options = with_entry(given, strategy);
+  require_megatron(strategy);
   MegatronPlacement placement{RankGrid::make(strategy, options.version), {}, {}};
   placement.cuts.tp = strategy.tensor_model_parallel_size;
   placement.cuts.etp = strategy.etp();
@@ -247,7 +260,9 @@ MegatronPlacement place_megatron(const Model& model, const Strategy& strategy,
 Layout megatron_layout(const Model& model, const Strategy& strategy, const MegatronOptions& options,
                        const std::vector<StateKind>& states) {
   const MegatronPlacement placement = place_megatron(model, strategy, options);
-  return Builder(model, strategy, placement, states).run();
+  Layout layout = Builder(model, strategy, placement, states).run();
+  layout.notices = known_bugs(model, placement, options.version);
+  return layout;
 }
 
 }  // namespace plan

@@ -54,6 +54,7 @@ struct LocalParam {
   bool buffer = false;            // persistent buffer
   bool expert_parallel = false;   // reduced over expert data parallel: lives in the expert buffers
   bool shared_embedding = false;  // gets a bucket of its own
+  bool tied_copy = false;         // the last stage's copy of a tied embedding
 };
 
 struct FlatParam {
@@ -71,14 +72,20 @@ struct FlatBuffer {
   bool expert = false;
   Dtype param_dtype = Dtype::BFloat16;
   Dtype grad_dtype = Dtype::Float32;
-  std::int32_t shards = 1;  // ranks over which each bucket is cut
+  std::int32_t shards =
+      1;  // ranks over which each bucket is cut; 1 without the distributed optimizer
   std::int64_t numel = 0;
   std::int64_t numel_unpadded = 0;
   std::vector<FlatParam> params;  // buffer order: reverse registration order
   std::vector<Bucket> buckets;
+};
 
-  // What rank `index` of the optimizer instance owns of a bucket.
-  Interval owned(const Bucket& bucket, std::int32_t index) const;
+// The part of one parameter whose optimizer state a rank owns.
+struct OwnedRange {
+  std::int32_t param = 0;   // index into FlatBuffer::params
+  std::int32_t bucket = 0;  // in which the part lies
+  Interval in_buffer;       // in elements
+  Interval in_param;        // in the flattened local parameter
 };
 
 struct MegatronChunk {
@@ -97,10 +104,16 @@ std::vector<LocalParam> local_params(const Model& model, const CutSizes& cuts,
                                      std::int32_t first_layer, std::int32_t num_layers);
 
 // `bucket_size`: nullopt for one bucket per buffer. `distributed`: false for the plain optimizer,
-// which pads nothing. Error(Unsupported) where 0.11 itself dies (see the header of
-// flat_buffers.cc).
+// which pads nothing.
 std::vector<FlatBuffer> flat_buffers(const std::vector<LocalParam>& params, const CutSizes& cuts,
                                      const MegatronOptions& options,
                                      std::optional<std::int64_t> bucket_size, bool distributed);
+
+// What rank `index` of an optimizer instance owns, in buffer order: of each bucket the index-th of
+// `shards` equal parts, whatever parameters lie there. `index` is in [0, shards).
+// Error(Unsupported) if parts of one parameter lie in two buckets, which Megatron-Core refuses
+// (0.11 lays buffers out like that, see flat_buffers.cc).
+std::vector<OwnedRange> owned_ranges(const MegatronChunk& chunk, const FlatBuffer& buffer,
+                                     std::int32_t index);
 
 }  // namespace plan
