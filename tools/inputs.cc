@@ -16,7 +16,8 @@ void require(const std::string& value, const char* flag) {
 
 ModelOptions read_model_options(const InputArgs& args) {
   ModelOptions options;
-  const auto version = megatron_version_from_name(args.megatron_version);
+  const auto version =
+      megatron_version_from_name(args.megatron_version.empty() ? "newest" : args.megatron_version);
   if (!version) {
     throw Error(ErrorCode::Usage, "--megatron-version: expected 0.11, 0.13 or newest, found \"" +
                                       args.megatron_version + "\"");
@@ -105,12 +106,17 @@ Topology read_topology_argument(const InputArgs& args, const SwitchSide& source,
   Topology topology = args.topology.empty()
                           ? single_node(std::max(last_device(source), last_device(target)) + 1)
                           : read_topology(args.topology);
-  std::vector<DeviceId> dead;
-  for (const std::int32_t rank : args.dead_ranks) dead.emplace_back(rank);
+  std::vector<DeviceId> dead = dead_devices(args);
   return dead.empty() ? topology : with_dead(std::move(topology), std::move(dead));
 }
 
 }  // namespace
+
+std::vector<DeviceId> dead_devices(const InputArgs& args) {
+  std::vector<DeviceId> dead;
+  for (const std::int32_t rank : args.dead_ranks) dead.emplace_back(rank);
+  return dead;
+}
 
 PlanOptions read_options(const InputArgs& args, const std::vector<StateKind>& model_states) {
   PlanOptions options;

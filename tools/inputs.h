@@ -9,6 +9,8 @@ namespace plan::tools {
 
 PlanOptions read_options(const InputArgs& args, const std::vector<StateKind>& model_states);
 
+std::vector<DeviceId> dead_devices(const InputArgs& args);
+
 // The model alone; Error(Usage) if --model is missing.
 ModelInput read_model_argument(const InputArgs& args);
 
@@ -22,7 +24,7 @@ Request read_request(const InputArgs& args);
 // True if any flag that describes a switch was given.
 bool has_switch(const InputArgs& args);
 
-// A side of a verified plan, read back from its request.
+// The request that a plan embeds.
 Request request_of_plan(const ir::Schedule& schedule, const std::string& path);
 
 }  // namespace plan::tools

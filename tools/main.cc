@@ -43,8 +43,8 @@ void add_model_flags(CLI::App& verb, InputArgs& args) {
   verb.add_option("--states", args.states,
                   "kinds of state that move: main_param,exp_avg,exp_avg_sq[,param]")
       ->delimiter(',');
-  verb.add_option("--megatron-version", args.megatron_version, "0.11, 0.13 or newest (0.20)")
-      ->capture_default_str();
+  verb.add_option("--megatron-version", args.megatron_version,
+                  "0.11, 0.13 or newest (0.20), the default");
   verb.add_option("--transformer-impl", args.transformer_impl, "transformer_engine or local")
       ->capture_default_str();
   verb.add_option("--make-vocab-size-divisible-by", args.make_vocab_size_divisible_by,
@@ -131,6 +131,25 @@ void add_verbs(CLI::App& app, Call& call) {
   verb->add_option("-o,--output", layout.output, "file; - is standard output")
       ->capture_default_str();
   verb->add_flag("--json", layout.json, "as JSON, which --source-layout and --target-layout read");
+
+  CheckArgs& check =
+      add_verb(app, "check", "validate a strategy list: every entry and every switch",
+               run_check_verb, call, verb);
+  verb->add_option("list", check.strategies, "strategy list");
+  add_switch_flags(*verb, check.inputs);
+  verb->add_option("--at", check.at, "a strategy of the list that must exist");
+  verb->add_option("--format", check.format, "text, json, sarif, junit or github")
+      ->capture_default_str();
+  verb->add_flag("--strict", check.strict, "warnings are errors");
+  verb->add_option("--seq-length", check.seq_length, "tokens of a sequence")
+      ->check(CLI::PositiveNumber);
+  verb->add_option("--global-batch-size", check.global_batch_size, "samples of a training step")
+      ->check(CLI::PositiveNumber);
+  verb->add_option("--micro-batch-size", check.micro_batch_size, "samples of a micro batch")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  verb->add_option("--compat", check.compat,
+                   "elastic-megatron: note what that system would refuse");
 
   ShowArgs& show = add_verb(app, "show", "print a Schedule", run_show_verb, call, verb);
   verb->add_option("plan", show.plan, "plan file")->required();

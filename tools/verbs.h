@@ -28,7 +28,7 @@ struct InputArgs {
   std::int32_t window_ops = 256;
   std::string pack = "auto";
   std::string executor = "host";
-  std::string megatron_version = "newest";
+  std::string megatron_version;  // empty: newest
   std::string transformer_impl = "transformer_engine";
   std::optional<std::int64_t> make_vocab_size_divisible_by;
   std::int32_t mtp_num_layers = 0;
@@ -80,8 +80,13 @@ int run_show_verb(const ShowArgs& args);
 struct CheckArgs {
   std::string strategies;
   InputArgs inputs;
+  std::string at;
   std::string format = "text";
   bool strict = false;
+  std::optional<std::int64_t> seq_length;
+  std::optional<std::int64_t> global_batch_size;
+  std::int64_t micro_batch_size = 1;
+  std::string compat;
 };
 int run_check_verb(const CheckArgs& args);
 
