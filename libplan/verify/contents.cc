@@ -303,10 +303,9 @@ class SymbolicRun {
         }
         span.dtype = at.to_dtype;
         span.rounded = span.rounded || !exact;
-      } else if (span.content == Content::Opaque && reported.first("V310")) {
-        add(program, op, 0, "V310", "converts opaque state", span);
+      } else if (span.content != Content::Unknown && reported.first("V310")) {
+        add(program, op, 0, "V310", "converts " + describe_content(span), span);
       }
-      // Only elements are sure to be whole; the rest passes as Unknown or Fill of the right size.
       if (__builtin_mul_overflow(span.bytes / from, to, &span.bytes)) {
         span = Span{};  // the sides differ in size then, which lifetime.cc reports
         span.bytes = INT64_MAX;

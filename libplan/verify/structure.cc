@@ -123,6 +123,11 @@ class ProgramStructure {
         piece.box.count != tensor.shape.count || piece.strides_elems.count != piece.box.count) {
       return "its dimensions are not those of " + tensor.name;
     }
+    for (int axis = piece.box.count; axis < kMaxDims; ++axis) {
+      if (piece.box[axis] != Interval{} || piece.strides_elems[axis] != 0) {
+        return "an unused dimension is not 0";
+      }
+    }
     Checked last{piece.offset_elems};
     Checked volume{1};
     for (int axis = 0; axis < piece.box.count; ++axis) {
@@ -252,7 +257,7 @@ class ProgramStructure {
     }
   }
 
-  // The ranges of all windows in one array of ops; no two may overlap.
+  // The ranges of all windows, by array; those of ops may not overlap.
   struct OpRanges {
     std::vector<ir::Range> copies, fills, converts, sends, receives, storage_ids, window_numbers;
   };
@@ -308,8 +313,8 @@ class ProgramStructure {
     check_disjoint(ranges.converts, "converts");
     check_disjoint(ranges.sends, "sends");
     check_disjoint(ranges.receives, "receives");
-    check_disjoint(ranges.storage_ids, "storage ids");
-    check_disjoint(ranges.window_numbers, "window numbers");
+    check_total(ranges.storage_ids, program_.storage_ids.size(), "storage ids");
+    check_total(ranges.window_numbers, program_.window_numbers.size(), "window numbers");
   }
 
   void check_disjoint(std::vector<ir::Range>& ranges, std::string_view name) {
@@ -323,6 +328,16 @@ class ProgramStructure {
         return;
       }
     }
+  }
+
+  // Lists may be shared, but not so often that walking them takes the square of the plan's size.
+  void check_total(const std::vector<ir::Range>& ranges, std::size_t size, std::string_view name) {
+    std::int64_t total = 0;
+    for (const ir::Range& range : ranges) total += range.count;
+    const auto most = static_cast<std::int64_t>(4 * (size + ranges.size()) + 1024);
+    if (total <= most) return;
+    add("V005", "expected at most " + std::to_string(most) + " " + std::string(name) +
+                    " in all windows, found " + std::to_string(total));
   }
 
   const ir::Schedule& schedule_;

@@ -15,12 +15,12 @@ namespace {
 // Slices of box shape need a few parts each; the rest allows for layouts that tear boxes apart.
 Budget budget_of(const ir::Schedule& schedule) {
   Budget budget;
-  budget.parts = 10'000'000;
+  budget.parts = 500'000;
   for (const ir::Program& program : schedule.programs) {
     const std::size_t sum = program.storages.size() + program.pieces.size() +
                             program.copies.size() + program.fills.size() + program.converts.size() +
                             program.slices.size();
-    budget.parts += 256 * static_cast<std::int64_t>(sum);
+    budget.parts += 64 * static_cast<std::int64_t>(sum);
   }
   return budget;
 }
