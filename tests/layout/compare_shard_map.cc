@@ -64,6 +64,13 @@ class ShardMapComparison {
     }
     for (const JsonCursor& def : root_.at("param_defs").elements()) {
       elements_.push_back(elements_of(def));
+      names_.push_back(def.at("name").as_string());
+    }
+    for (const JsonCursor& def : buffer_defs_) {
+      std::vector<std::string>& names = names_in_buffer_.emplace_back();
+      for (const JsonCursor& row : def.at("params").elements()) {
+        names.push_back(row.elements()[0].as_string());
+      }
     }
   }
 
@@ -176,14 +183,14 @@ class ShardMapComparison {
       const std::map<std::string, const std::vector<Element>*> local = local_params(chunks[c]);
       for (const JsonCursor& entry : chunks[c].at("buffers").elements()) {
         const std::vector<JsonCursor> parts = entry.elements();
-        const JsonCursor def =
-            buffer_defs_[static_cast<std::size_t>(parts[0].as_int32(0, INT32_MAX))];
+        const auto def = static_cast<std::size_t>(parts[0].as_int32(0, INT32_MAX));
         ++num_param;
-        compare_buffer(def, local, "chunk" + std::to_string(c) + "/", param);
+        compare_buffer(buffer_defs_[def], local, "chunk" + std::to_string(c) + "/", param);
         for (const JsonCursor& row : parts[2].elements()) {
           if (golden_.optimizer_failed()) break;
           ++num_main;
-          compare_owned(def, read_integers(row), local, "chunk" + std::to_string(c) + "/", main);
+          compare_owned(names_in_buffer_[def], read_integers(row), local,
+                        "chunk" + std::to_string(c) + "/", main);
         }
       }
     }
@@ -195,11 +202,10 @@ class ShardMapComparison {
 
   // Elements of the chunk's parameters by local name.
   std::map<std::string, const std::vector<Element>*> local_params(const JsonCursor& chunk) const {
-    const std::vector<JsonCursor> defs = root_.at("param_defs").elements();
     std::map<std::string, const std::vector<Element>*> local;
     for (const JsonCursor& param : chunk.at("params").elements()) {
       const auto def = static_cast<std::size_t>(param.elements()[0].as_int32(0, INT32_MAX));
-      local[defs[def].at("name").as_string()] = &elements_[def];
+      local[names_[def]] = &elements_[def];
     }
     return local;
   }
@@ -223,12 +229,11 @@ class ShardMapComparison {
     param_.expect(elements_of(*storage->second) == expected, place_ + " " + key + " elements");
   }
 
-  void compare_owned(const JsonCursor& def, const std::vector<std::int64_t>& row,
+  void compare_owned(const std::vector<std::string>& names, const std::vector<std::int64_t>& row,
                      const std::map<std::string, const std::vector<Element>*>& local,
                      const std::string& prefix,
                      const std::map<std::string, const Storage*>& storages) {
-    const JsonCursor param = def.at("params").elements()[static_cast<std::size_t>(row[0])];
-    const std::string name = param.elements()[0].as_string();
+    const std::string& name = names.at(static_cast<std::size_t>(row[0]));
     const auto storage = storages.find(prefix + name);
     main_.expect(storage != storages.end(), place_ + " lacks " + name);
     if (storage == storages.end()) return;
@@ -253,7 +258,9 @@ class ShardMapComparison {
   Layout layout_;
   std::vector<JsonCursor> buffer_defs_;
   std::map<std::string, std::int32_t> tensors_;
-  std::vector<std::vector<Element>> elements_;  // by param_defs
+  std::vector<std::vector<Element>> elements_;             // by param_defs
+  std::vector<std::string> names_;                         // by param_defs
+  std::vector<std::vector<std::string>> names_in_buffer_;  // by buffer_defs
   std::string place_;
   FieldResult main_{"main_param map"}, param_{"param map"};
 };
