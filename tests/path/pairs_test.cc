@@ -13,6 +13,10 @@ std::vector<Strategy> strategies(const std::string& name) {
   return parse_strategy_list(read_file(path), path);
 }
 
+std::string model_file(const std::string& name) {
+  return std::string(std::getenv("PLAN_TEST_DATA")) + "/models/" + name;
+}
+
 void check_all_pairs(const std::string& model, const std::string& list, const std::string& topology,
                      const PlanOptions& options) {
   const std::vector<Strategy> all = strategies(list);
@@ -31,8 +35,8 @@ PlanOptions with_states(std::initializer_list<const char*> names) {
 }
 
 TEST_CASE("core list: dense, virtual world sizes, context parallel, Group ZeRO") {
-  check_all_pairs("tiny-llama", "core-mix.json", "nodes=1,gpus=8", {});
-  check_all_pairs("tiny-qwen", "core-mix.json", "nodes=2,gpus=4", {});
+  check_all_pairs(model_file("small-dense.json"), "core-mix.json", "nodes=1,gpus=8", {});
+  check_all_pairs(model_file("small-tied.json"), "core-mix.json", "nodes=2,gpus=4", {});
 }
 
 TEST_CASE("dense mix, optimizer state and parameters") {
@@ -59,7 +63,8 @@ TEST_CASE("every algorithm, packed and not, with and without aliases, small wind
         for (std::size_t i = 0; i < all.size(); ++i) {
           const Strategy& to = all[(i + 3) % all.size()];
           CAPTURE(name_of(algorithm), window_ops, all[i].name, to.name);
-          REQUIRE(fault_of_switch(make_request("tiny-llama", all[i], to, "nodes=2,gpus=4", options),
+          REQUIRE(fault_of_switch(make_request(model_file("small-dense.json"), all[i], to,
+                                               "nodes=2,gpus=4", options),
                                   true) == "");
         }
       }
@@ -69,8 +74,8 @@ TEST_CASE("every algorithm, packed and not, with and without aliases, small wind
 
 TEST_CASE("a switch to itself moves nothing and copies nothing") {
   for (const Strategy& strategy : strategies("core-mix.json")) {
-    const ir::Schedule schedule =
-        make_plan(make_request("tiny-qwen", strategy, strategy, "nodes=1,gpus=8", {}));
+    const ir::Schedule schedule = make_plan(
+        make_request(model_file("small-tied.json"), strategy, strategy, "nodes=1,gpus=8", {}));
     for (const ir::Program& program : schedule.programs) {
       CHECK(program.sends.empty());
       CHECK(program.copies.empty());
