@@ -121,7 +121,7 @@ TEST_CASE("survivors plan around dead ranks, and what is lost is named") {
   // 2 and 6, 3 and 7, 1 and 5 are copies of each other; nothing is lost.
   CHECK(fault_of_switch(request, true) == "");
 
-  request.topology = with_dead(request.topology, {DeviceId(2)});
+  request.topology = with_dead(read_topology("nodes=2,gpus=4"), {DeviceId(2)});
   from.num_distributed_optimizer_instances = 1;
   request.source.strategy = from;
   try {

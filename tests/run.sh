@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Installs what is missing (Debian 12, as root or with sudo), builds, and runs all tests.
+#   tests/run.sh              release build
+#   tests/run.sh --sanitize   the same under AddressSanitizer and UndefinedBehaviorSanitizer
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+build=build/release
+options=(-Dbuildtype=release)
+case "${1:-}" in
+  '') ;;
+  --sanitize)
+    build=build/sanitize
+    # -O1 keeps the tests quick; without debug information the build stays quick as well.
+    options=(-Dbuildtype=plain -Doptimization=1 -Db_sanitize=address,undefined -Db_lundef=false)
+    export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+    ;;
+  *)
+    echo "usage: tests/run.sh [--sanitize]" >&2
+    exit 2
+    ;;
+esac
+
+.ci/install-packages.sh
+[ -f "$build/build.ninja" ] || meson setup "$build" "${options[@]}"
+meson compile -C "$build"
+meson test -C "$build" --print-errorlogs --timeout-multiplier "${TEST_TIMEOUT_MULTIPLIER:-10}"
