@@ -54,8 +54,8 @@ int run_run_verb(const RunArgs& args) {
     const CheckedReplay checked = replay_checked(schedule, options);
     report = checked.replay;
     ok = checked.ok();
-    (ok ? std::cerr : std::cout) << to_string(checked.targets);
-    if (!checked.sources.ok()) std::cout << "source state changed:\n" << to_string(checked.sources);
+    (ok ? std::cerr : std::cout) << to_string(checked.targets) << "\n";
+    if (!checked.sources.ok()) std::cout << "source state changed:\n" << to_string(checked.sources) << "\n";
   } else {
     HostMemory memory(schedule);
     memory.allocate_sources();
