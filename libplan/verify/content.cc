@@ -35,6 +35,8 @@ Precision precision_of(Dtype dtype) {
 
 }  // namespace
 
+bool is_floating(Dtype dtype) { return precision_of(dtype).is_float; }
+
 bool is_exact_cast(Dtype from, Dtype to) {
   if (from == to) return true;
   const Precision a = precision_of(from);

@@ -109,4 +109,6 @@ void for_each_pair(std::span<const Span> a, std::span<const Span> b, Visit visit
 // The cast loses no value: every number of `from` is one of `to`.
 bool is_exact_cast(Dtype from, Dtype to);
 
+bool is_floating(Dtype dtype);
+
 }  // namespace plan::verify

@@ -1,13 +1,14 @@
 #include "libplan/verify/contents.h"
 
 #include <algorithm>
-#include <map>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <utility>
 
 #include "libplan/verify/content.h"
+#include "libplan/verify/element_rules.h"
 #include "libplan/verify/ops.h"
 
 namespace plan::verify {
@@ -41,27 +42,8 @@ class SymbolicRun {
         budget_(budget),
         findings_(findings),
         report_(report),
+        rules_(schedule),
         sent_(matches.size()) {
-    std::map<std::string_view, std::int32_t> tensor_of_name;
-    for (std::size_t i = 0; i < schedule.tensors.size(); ++i) {
-      tensor_of_name.emplace(schedule.tensors[i].name, static_cast<std::int32_t>(i));
-    }
-    constexpr std::string_view kPadding = ".padding";
-    for (const ir::TensorEntry& tensor : schedule.tensors) {
-      std::string_view name = tensor.name;
-      TensorId base;
-      if (tensor.padding && name.ends_with(kPadding)) {
-        name.remove_suffix(kPadding.size());
-        const auto it = tensor_of_name.find(name);
-        if (it != tensor_of_name.end()) base = TensorId(it->second);
-      }
-      base_of_padding_.push_back(base);
-    }
-    for (std::size_t i = 0; i < schedule.states.size(); ++i) {
-      const StateId state(static_cast<std::int32_t>(i));
-      if (schedule.states[i] == "param") param_ = state;
-      if (schedule.states[i] == "main_param") main_param_ = state;
-    }
     for (const ir::Program& program : schedule.programs) ranks_.push_back(start(program));
     for (std::size_t i = 0; i < matches.size(); ++i) {
       const Match& match = matches[i];
@@ -298,13 +280,18 @@ class SymbolicRun {
         }
         span.content = Content::Unknown;
       } else if (span.content == Content::Element) {
-        if (span.rounded && at.from_dtype != at.to_dtype && reported.first("V316")) {
-          add(program, op, 0, "V316", "converts a value that has been rounded before", span);
+        const bool again = span.rounded && at.from_dtype != at.to_dtype;
+        const bool mixed = is_floating(at.from_dtype) != is_floating(at.to_dtype);
+        if ((again || mixed) && reported.first("V316")) {
+          add(program, op, 0, "V316",
+              again ? "converts a value that has been rounded before"
+                    : "converts between integers and floating-point numbers",
+              span);
         }
         span.dtype = at.to_dtype;
         span.rounded = span.rounded || !exact;
       } else if (span.content != Content::Unknown && reported.first("V310")) {
-        add(program, op, 0, "V310", "converts " + describe_content(span), span);
+        add(program, op, 0, "V310", "converts " + rules_.describe(span), span);
       }
       if (__builtin_mul_overflow(span.bytes / from, to, &span.bytes)) {
         span = Span{};  // the sides differ in size then, which lifetime.cc reports
@@ -381,49 +368,14 @@ class SymbolicRun {
     findings_.add(std::move(diagnostic));
   }
 
-  std::string describe_content(const Span& span) const {
-    if (span.content == Content::Fill) return "a fill pattern";
-    if (span.content == Content::Opaque) return "opaque bytes";
-    if (span.content != Content::Element) return "a part of an element";
-    return schedule_.tensors[static_cast<std::size_t>(span.tensor.value)].name + ", " +
-           schedule_.states[static_cast<std::size_t>(span.state.value)] + ", " +
-           to_string(span.box) + " (" + std::string(name_of(span.dtype)) + ")";
-  }
-
-  // `found` is about to be written where `wanted` belongs; both have the same number of bytes.
   void compare(const ir::Program& program, const OpRef& op, int slice, const Span& found,
                const Span& wanted, OnePerRule& reported) {
-    const auto fail = [&](std::string_view rule, const std::string& message) {
-      if (reported.first(rule)) add(program, op, slice, rule, message, wanted);
-    };
-    if (wanted.content == Content::Nothing) {
-      if (found.content == Content::Fill) return;  // alignment gaps may be cleared
-      fail("V315", "writes " + std::to_string(wanted.bytes) + " bytes that carry no state");
-      return;
-    }
-    if (found.content == Content::Unknown) return;
-    if (wanted.content == Content::CutInside || found.content == Content::CutInside) {
-      fail("V402", "writes a part of an element");
-      return;
-    }
-    const bool is_padding =
-        schedule_.tensors[static_cast<std::size_t>(wanted.tensor.value)].padding;
-    if (found.content == Content::Fill && is_padding) {
-      add_checked(wanted.bytes);
-      return;
-    }
-    if (found.content == Content::Fill) {
-      fail("V314", "fills elements that must be moved");
-      return;
-    }
-    const bool is_right = found.content == Content::Element &&
-                          (is_same_element(found, wanted) || is_last_row(found, wanted));
-    if (!is_right) {
-      fail("V310", "writes " + describe_content(found) + " in the wrong place");
-    } else if (found.dtype != wanted.dtype) {
-      fail("V316", "writes " + std::string(name_of(found.dtype)) + " values, expected " +
-                       std::string(name_of(wanted.dtype)));
-    } else {
+    Verdict verdict = rules_.judge(found, wanted);
+    if (!verdict.rule.empty()) {
+      if (reported.first(verdict.rule)) {
+        add(program, op, slice, verdict.rule, std::move(verdict.message), wanted);
+      }
+    } else if (found.content != Content::Unknown && wanted.content == Content::Element) {
       add_checked(wanted.bytes);
     }
   }
@@ -432,26 +384,6 @@ class SymbolicRun {
     if (__builtin_add_overflow(report_.checked_bytes, bytes, &report_.checked_bytes)) {
       report_.checked_bytes = INT64_MAX;
     }
-  }
-
-  // The parameter is the main parameter cast to its dtype.
-  bool is_same_element(const Span& found, const Span& wanted) const {
-    const bool same_state =
-        found.state == wanted.state ||
-        (main_param_.valid() && found.state == main_param_ && wanted.state == param_);
-    return same_state && found.tensor == wanted.tensor && found.box == wanted.box;
-  }
-
-  // A row of vocabulary padding may be a copy of the last true row.
-  bool is_last_row(const Span& found, const Span& wanted) const {
-    const TensorId base = base_of_padding_[static_cast<std::size_t>(wanted.tensor.value)];
-    if (!base.valid() || found.tensor != base || found.state != wanted.state) return false;
-    if (found.box.count != wanted.box.count || found.box.count == 0) return false;
-    const std::int64_t rows = schedule_.tensors[static_cast<std::size_t>(base.value)].shape[0];
-    if (found.box[0] != Interval{rows - 1, rows} || wanted.box[0].length() != 1) return false;
-    Box same = found.box;
-    same[0] = wanted.box[0];
-    return same == wanted.box;
   }
 
   // No two ops of a phase may touch the same scratch bytes if one of them writes.
@@ -512,11 +444,9 @@ class SymbolicRun {
   Budget& budget_;
   Findings& findings_;
   Report& report_;
-  std::vector<RankState> ranks_;           // per program
-  std::vector<std::vector<Span>> sent_;    // per match, between its send and its receive
-  std::vector<TensorId> base_of_padding_;  // per tensor
-  StateId param_;
-  StateId main_param_;
+  ElementRules rules_;
+  std::vector<RankState> ranks_;         // per program
+  std::vector<std::vector<Span>> sent_;  // per match, between its send and its receive
   std::vector<Part> parts_;
   bool gave_up_ = false;
 };
