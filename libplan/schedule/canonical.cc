@@ -93,6 +93,95 @@ class Arranger {
   ProgramBuilder builder_;
 };
 
+// Follows the same walk and compares where each range stands with where it should.
+class ArrangementChecker {
+ public:
+  explicit ArrangementChecker(const ir::Program& program) : program_(program) {}
+
+  bool check() {
+    for (const ir::Storage& storage : program_.storages) take_pieces(storage.pieces);
+    for (const ir::Window& window : program_.windows) take(window);
+    return ok_ && pieces_ == size(program_.pieces) && numbers_ == size(program_.window_numbers) &&
+           ids_ == size(program_.storage_ids) && copies_ == size(program_.copies) &&
+           fills_ == size(program_.fills) && converts_ == size(program_.converts) &&
+           sends_ == size(program_.sends) && receives_ == size(program_.receives) &&
+           slices_ == size(program_.slices) && dims_ == size(program_.slice_dims);
+  }
+
+ private:
+  template <class T>
+  static std::int64_t size(const std::vector<T>& array) {
+    return static_cast<std::int64_t>(array.size());
+  }
+
+  void take(ir::Range range, std::int64_t& next) {
+    ok_ = ok_ && range.first == (range.count == 0 ? 0 : next);
+    next += range.count;
+  }
+
+  void take_pieces(ir::Range range) {
+    if (range.count == 0) {
+      ok_ = ok_ && range.first == 0;
+      return;
+    }
+    const auto [known, inserted] = piece_lists_.insert(range);
+    if (inserted) {
+      take(range, pieces_);
+    } else {
+      ok_ = ok_ && *known == range;
+    }
+  }
+
+  void take(const ir::Window& window) {
+    take(window.depends_on, numbers_);
+    take(window.allocate, ids_);
+    take(window.before);
+    take(window.sends, sends_);
+    for (const ir::Send& send : view(program_.sends, window.sends)) take_slices(send.slices);
+    take(window.receives, receives_);
+    for (const ir::Receive& receive : view(program_.receives, window.receives)) {
+      take_slices(receive.slices);
+    }
+    take(window.after);
+    take(window.free, ids_);
+  }
+
+  void take(const ir::LocalOps& ops) {
+    take(ops.copies, copies_);
+    for (const ir::Copy& copy : view(program_.copies, ops.copies)) {
+      take(copy.from.dims, dims_);
+      take(copy.to.dims, dims_);
+    }
+    take(ops.fills, fills_);
+    for (const ir::Fill& fill : view(program_.fills, ops.fills)) take(fill.to.dims, dims_);
+    take(ops.converts, converts_);
+    for (const ir::Convert& convert : view(program_.converts, ops.converts)) {
+      take(convert.from.dims, dims_);
+      take(convert.to.dims, dims_);
+    }
+  }
+
+  void take_slices(ir::Range range) {
+    take(range, slices_);
+    for (const ir::Slice& slice : view(program_.slices, range)) take(slice.dims, dims_);
+  }
+
+  const ir::Program& program_;
+  std::set<ir::Range, PiecesLess> piece_lists_{PiecesLess{&program_.pieces}};
+  bool ok_ = true;
+  // How much of each array has been met.
+  std::int64_t pieces_ = 0;
+  std::int64_t numbers_ = 0;
+  std::int64_t ids_ = 0;
+  std::int64_t copies_ = 0;
+  std::int64_t fills_ = 0;
+  std::int64_t converts_ = 0;
+  std::int64_t sends_ = 0;
+  std::int64_t receives_ = 0;
+  std::int64_t slices_ = 0;
+  std::int64_t dims_ = 0;
+};
+
 // Feeds numbers and strings to SHA-256 in one unambiguous form: numbers in little-endian order and
 // fixed width, strings and lists after their length.
 class ContentHasher {
@@ -241,7 +330,7 @@ class ProgramHasher {
 ProgramBuilder::ProgramBuilder(ir::Program& program)
     : program_(program), piece_lists_(PiecesLess{&program.pieces}) {}
 
-bool ProgramBuilder::PiecesLess::operator()(ir::Range a, ir::Range b) const {
+bool PiecesLess::operator()(ir::Range a, ir::Range b) const {
   const auto left = view(*pieces, a);
   const auto right = view(*pieces, b);
   return std::lexicographical_compare(
@@ -277,8 +366,12 @@ ir::Program canonical(const ir::Program& program) {
 }
 
 void canonicalize(ir::Schedule& schedule) {
-  for (ir::Program& program : schedule.programs) program = canonical(program);
+  for (ir::Program& program : schedule.programs) {
+    if (!is_canonical(program)) program = canonical(program);
+  }
 }
+
+bool is_canonical(const ir::Program& program) { return ArrangementChecker(program).check(); }
 
 Sha256Digest program_digest(const ir::Program& program) { return ProgramHasher(program).digest(); }
 

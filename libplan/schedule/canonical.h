@@ -26,12 +26,21 @@ namespace plan {
 ir::Program canonical(const ir::Program& program);
 void canonicalize(ir::Schedule& schedule);
 
+// True if canonical(program) == program, without building it. The ranges must be valid.
+bool is_canonical(const ir::Program& program);
+
 // SHA-256 over all that the schedule says, in the canonical order whatever the arrangement; 64 hex
 // digits. The ranges must be valid. It is a hash of the head (all but the programs) and of the
 // digest of each program, so that a rank that holds its own program and the digests of the others
 // can check the whole.
 std::string digest(const ir::Schedule& schedule);
 Sha256Digest program_digest(const ir::Program& program);
+
+// Order of piece lists by content; the ranges are those of one array.
+struct PiecesLess {
+  const std::vector<ir::Piece>* pieces;
+  bool operator()(ir::Range a, ir::Range b) const;
+};
 
 struct ProgramDigest {
   RankId rank;
@@ -56,10 +65,6 @@ class ProgramBuilder {
   }
 
  private:
-  struct PiecesLess {
-    const std::vector<ir::Piece>* pieces;
-    bool operator()(ir::Range a, ir::Range b) const;
-  };
   static ir::Range range(std::size_t first, std::size_t end);
 
   ir::Program& program_;

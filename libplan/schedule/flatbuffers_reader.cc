@@ -394,7 +394,7 @@ class PlanFile {
   DecodedIndex index_;
 };
 
-// Validates, arranges, and checks what the programs say against the digests of the index.
+// Validates, and checks arrangement and what the programs say against the digests of the index.
 void finish(ir::Schedule& schedule, const DecodedIndex& index, const std::string& source_name) {
   try {
     validate(schedule);
@@ -402,7 +402,12 @@ void finish(ir::Schedule& schedule, const DecodedIndex& index, const std::string
   } catch (const Error& error) {
     throw Error(error.code(), error.message(), source_name + ": " + error.place());
   }
-  canonicalize(schedule);
+  for (const ir::Program& program : schedule.programs) {
+    // Only a forged file is arranged otherwise; rearranging it could take many times its size.
+    if (is_canonical(program)) continue;
+    throw Error(ErrorCode::BadInput, "expected a program in canonical arrangement, found another",
+                source_name + ", rank " + std::to_string(program.rank.value));
+  }
   const auto differs = [&](const std::string& what, const std::string& expected,
                            const std::string& found) {
     throw Error(ErrorCode::BadInput,

@@ -267,8 +267,10 @@ void encode_file(const ir::Schedule& schedule, Announce announce, Put put) {
   programs.reserve(schedule.programs.size());
   std::uint64_t body_bytes = 0;
   for (const ir::Program& program : schedule.programs) {
-    const ir::Program arranged = canonical(program);
-    programs.push_back({program.rank, program_digest(arranged), encode_program(arranged)});
+    const Sha256Digest content = program_digest(program);
+    programs.push_back(
+        {program.rank, content,
+         is_canonical(program) ? encode_program(program) : encode_program(canonical(program))});
     body_bytes += wire::aligned(programs.back().buffer.size());
   }
   // The index's size does not depend on the offsets in it, so a first pass tells where they start.

@@ -406,7 +406,11 @@ void write_json(const ir::Schedule& schedule, std::ostream& stream) {
   out.open_tall('[');
   for (const ir::Program& program : schedule.programs) {
     out.element();
-    ProgramWriter(canonical(program), out).write();
+    if (is_canonical(program)) {
+      ProgramWriter(program, out).write();
+    } else {
+      ProgramWriter(canonical(program), out).write();
+    }
   }
   out.close(']');
   out.close('}');

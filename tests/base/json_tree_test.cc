@@ -77,5 +77,46 @@ TEST_CASE("a byte order mark is skipped and reported") {
   CHECK(parse_json("\xEF\xBB\xBF[1]", "f").has_byte_order_mark);
 }
 
+TEST_CASE("compact text keeps key order and the spelling of numbers") {
+  const auto compact = [](const std::string& text) {
+    return to_compact_json(parse_json(text, "f").root);
+  };
+  CHECK(compact(" { \"b\" : [ 1 , 2.50e-3 , 18446744073709551616 ],\n \"a\" : { } , \"c\":[] } ") ==
+        "{\"b\":[1,2.50e-3,18446744073709551616],\"a\":{},\"c\":[]}");
+  CHECK(compact("[null,true,false,\"\\u00e9\\u0001\\/\"]") ==
+        "[null,true,false,\"\xC3\xA9\\u0001/\"]");
+  const std::string once = compact("{\"k\": [-1, 1E9, \"\\\"\"]}");
+  CHECK(compact(once) == once);
+}
+
+TEST_CASE("UTF-8 is told from other bytes") {
+  for (const char* good : {"", "abc", "\xC3\xA9", "\xE2\x82\xAC", "\xF0\x9F\x98\x80",
+                           "\xEF\xBF\xBF", "\xF4\x8F\xBF\xBF", "\xED\x9F\xBF"}) {
+    CHECK(is_utf8(good));
+  }
+  for (const char* bad :
+       {"\x80", "\xC3", "\xC3(", "\xC0\x80", "\xE0\x80\x80", "\xED\xA0\x80", "\xF0\x80\x80\x80",
+        "\xF4\x90\x80\x80", "\xF8\x88\x80\x80\x80", "a\xE2\x82"}) {
+    CHECK_FALSE(is_utf8(bad));
+  }
+}
+
+TEST_CASE("elements of a streamed array are handed over with their places, and not kept") {
+  std::vector<std::string> seen;
+  const JsonStream stream{"/list", [&](const JsonCursor& cursor) {
+                            seen.push_back(cursor.pointer() + "=" + to_compact_json(cursor.node()));
+                          }};
+  const JsonDocument document = parse_json(
+      "{\"list\": [1, {\"list\": [2]}, [3]], \"other\": {\"list\": [4]}}", "f", {}, stream);
+  CHECK(seen == std::vector<std::string>{"/list/0=1", "/list/1={\"list\":[2]}", "/list/2=[3]"});
+  CHECK(to_compact_json(document.root) == "{\"list\":[],\"other\":{\"list\":[4]}}");
+}
+
+TEST_CASE("errors inside streamed elements name pointer and place") {
+  const JsonStream stream{"/list", [](const JsonCursor& cursor) { cursor.at("n").as_bool(); }};
+  CHECK_THROWS_WITH(parse_json("{\"list\": [\n{\"n\": true},\n{\"n\": 1}]}", "f", {}, stream),
+                    "f:/list/1/n (line 3, column 7): expected true or false, found 1");
+}
+
 }  // namespace
 }  // namespace plan

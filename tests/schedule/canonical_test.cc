@@ -40,12 +40,32 @@ TEST_CASE("programs with one content have one canonical arrangement and one dige
   const ir::Schedule plain = every_field();
   const ir::Schedule moved = rearranged(plain);
   CHECK(moved != plain);
+  CHECK(is_canonical(plain.programs[0]));
+  CHECK_FALSE(is_canonical(moved.programs[0]));
   CHECK(digest(moved) == digest(plain));
   ir::Schedule arranged = moved;
   canonicalize(arranged);
   CHECK(arranged == plain);
   canonicalize(arranged);
   CHECK(arranged == plain);
+}
+
+TEST_CASE("each way of leaving the canonical arrangement is seen") {
+  const auto seen = [](auto change) {
+    ir::Program program = every_field().programs[0];
+    change(program);
+    return !is_canonical(program);
+  };
+  CHECK(seen([](ir::Program& p) { p.pieces.push_back(p.pieces[0]); }));
+  CHECK(seen([](ir::Program& p) { p.slice_dims.emplace_back(); }));
+  CHECK(seen([](ir::Program& p) { p.fills.push_back(p.fills[0]); }));
+  CHECK(seen([](ir::Program& p) { p.windows[0].after.copies.first = 1; }));
+  CHECK(seen([](ir::Program& p) { std::swap(p.windows[0].before, p.windows[1].before); }));
+  CHECK(seen([](ir::Program& p) { p.storages[7].pieces.first = 1; }));
+  CHECK(seen([](ir::Program& p) { p.storages[8].pieces = p.storages[0].pieces; }));
+  CHECK(seen([](ir::Program& p) { p.storages[4].pieces.count = 1; }));
+  CHECK(seen([](ir::Program& p) { p.copies[1].from.dims.first = 1; }));
+  CHECK(seen([](ir::Program& p) { p.receives[0].slices = p.sends[0].slices; }));
 }
 
 TEST_CASE("the digest sees every part of a schedule") {
