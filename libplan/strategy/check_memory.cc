@@ -1,6 +1,7 @@
 // S801, S802: does the training state of one entry fit. S803 is in check_switches.cc.
 #include <algorithm>
 
+#include "libplan/base/checked.h"
 #include "libplan/strategy/check_entry.h"
 #include "libplan/strategy/rank_grid.h"
 #include "libplan/strategy/stage_memory.h"
@@ -90,7 +91,7 @@ void check_memory(EntryChecker& c) {
                               " GiB";
   if (need > limit) {
     c.error("S801", kAll, "", message, fix_of_memory(c));
-  } else if (need > limit - limit / 10) {
+  } else if (need > limit - ceil_div(limit, 10)) {
     c.warning("S802", kAll, "",
               message + ": little is left for activations, communicators and the allocator");
   }

@@ -380,6 +380,21 @@ class EntryReader {
   TextPosition key_position_;
 };
 
+JsonNode with_sorted_keys(const JsonNode& node) {
+  JsonNode sorted = node;
+  std::vector<std::size_t> order(node.elements.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  if (node.kind == JsonKind::Object) {
+    std::sort(order.begin(), order.end(),
+              [&](std::size_t a, std::size_t b) { return node.keys[a] < node.keys[b]; });
+    std::sort(sorted.keys.begin(), sorted.keys.end());
+  }
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    sorted.elements[i] = with_sorted_keys(node.elements[order[i]]);
+  }
+  return sorted;
+}
+
 }  // namespace
 
 bool EntryReading::usable(const std::string& key) const {
@@ -393,33 +408,6 @@ bool EntryReading::gives(const std::string& key) const {
 
 EntryReading read_strategy_entry(const JsonNode& entry) { return EntryReader(entry).read(); }
 
-std::string canonical_json(const JsonNode& node) {
-  switch (node.kind) {
-    case JsonKind::Null: return "null";
-    case JsonKind::Bool: return node.boolean ? "true" : "false";
-    case JsonKind::Integer: return std::to_string(node.integer);
-    case JsonKind::BigInteger:
-    case JsonKind::Real: return node.text;
-    case JsonKind::String: return json_quote(node.text);
-    case JsonKind::Array: {
-      std::string text = "[";
-      for (const JsonNode& element : node.elements) {
-        text += (text.size() == 1 ? "" : ",") + canonical_json(element);
-      }
-      return text + "]";
-    }
-    case JsonKind::Object: break;
-  }
-  std::vector<std::size_t> indices(node.keys.size());
-  std::iota(indices.begin(), indices.end(), std::size_t{0});
-  std::sort(indices.begin(), indices.end(),
-            [&](std::size_t a, std::size_t b) { return node.keys[a] < node.keys[b]; });
-  std::string text = "{";
-  for (const std::size_t i : indices) {
-    text += (text.size() == 1 ? "" : ",") + json_quote(node.keys[i]) + ":" +
-            canonical_json(node.elements[i]);
-  }
-  return text + "}";
-}
+std::string canonical_json(const JsonNode& node) { return to_compact_json(with_sorted_keys(node)); }
 
 }  // namespace plan

@@ -1,12 +1,14 @@
 #include "libplan/strategy/rank_grid.h"
 
 #include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
 #include <map>
 #include <set>
 
 #include "libplan/base/error.h"
 #include "libplan/base/json_tree.h"
+#include "libplan/strategy/optimizer_partners.h"
 #include "tests/strategy/test_data.h"
 
 namespace plan {
@@ -117,6 +119,53 @@ TEST_CASE("groups and coordinates are Megatron's, for every dumped strategy") {
   CHECK(refused == 5);
   CHECK(built == 46);
   CHECK(seen.size() == kKinds.size());
+}
+
+// The partners of each rank: ranks at the same place of the runs into which its group is cut.
+std::vector<std::vector<std::int32_t>> partners_of(const RankGrid& grid, const char* kind) {
+  std::vector<std::vector<std::int32_t>> partners(static_cast<std::size_t>(grid.world_size()));
+  for (const std::vector<std::int32_t>& group : grid.groups(kind)) {
+    const std::size_t length = group.size() / static_cast<std::size_t>(grid.instances());
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      for (std::size_t at = i % length; at < group.size(); at += length) {
+        partners[static_cast<std::size_t>(group[i])].push_back(group[at]);
+      }
+    }
+  }
+  return partners;
+}
+
+TEST_CASE("partner mismatches are found exactly where the groups differ") {
+  std::vector<std::string> tokens{"cp", "dp", "ep", "pp", "tp"};
+  int same = 0;
+  int different = 0;
+  do {
+    for (const auto& [tp, cp, ep, etp] :
+         {std::array{1, 1, 2, 1}, {1, 2, 2, 1}, {2, 1, 2, 2}, {2, 3, 4, 1}, {1, 2, 3, 1}}) {
+      for (const std::int32_t instances : {2, 3, 4}) {
+        Strategy s;
+        s.world_size = 24;
+        s.tensor_model_parallel_size = tp;
+        s.context_parallel_size = cp;
+        s.expert_model_parallel_size = ep;
+        s.expert_tensor_parallel_size = etp;
+        s.num_distributed_optimizer_instances = instances;
+        s.order = tokens[0];
+        for (std::size_t i = 1; i < tokens.size(); ++i) s.order += "-" + tokens[i];
+        const std::int32_t dp_cp = 24 / tp;
+        if (dp_cp % instances != 0 || 24 / (ep * etp) % instances != 0) continue;
+        const RankGrid grid = RankGrid::make(s, MegatronVersion::V020);
+        const bool equal = partners_of(grid, "dp-cp") == partners_of(grid, "edp");
+        CAPTURE(s.order, tp, cp, ep, etp, instances);
+        const std::optional<PartnerMismatch> mismatch = find_partner_mismatch(grid);
+        CHECK(mismatch.has_value() == !equal);
+        ++(equal ? same : different);
+        if (mismatch) CHECK(mismatch->dense != mismatch->expert);
+      }
+    }
+  } while (std::next_permutation(tokens.begin(), tokens.end()));
+  CHECK(same > 100);
+  CHECK(different > 100);
 }
 
 Strategy sized(std::int32_t world, std::int32_t tp, std::int32_t pp) {
