@@ -4,6 +4,7 @@
 
 #include "libplan/base/error.h"
 #include "libplan/execute/host/oracle.h"
+#include "libplan/optimize/optimize.h"
 #include "libplan/schedule/lower.h"
 #include "libplan/schedule/validate.h"
 #include "libplan/verify/verify.h"
