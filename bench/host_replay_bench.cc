@@ -11,7 +11,9 @@
 #include <thread>
 #include <vector>
 
+#include "libplan/base/files.h"
 #include "libplan/execute/host/host_replay.h"
+#include "libplan/plan.h"
 #include "tests/execute/host/hand_schedule.h"
 
 namespace plan {
@@ -167,7 +169,30 @@ void register_job(const char* name, const GridJob& job) {
       ->Unit(benchmark::kMillisecond);
 }
 
+// A planned switch of the full-size training state of Qwen2.5-0.5B (main_param, exp_avg,
+// exp_avg_sq; about 6 GB a side), between strategies of one list.
+void register_switch(const char* from, const char* to) {
+  const auto run = [from, to](benchmark::State& state) {
+    const std::string path = BENCH_STRATEGIES;
+    const std::vector<Strategy> list = parse_strategy_list(read_file(path), path);
+    Request request;
+    request.model = read_model("qwen2.5-0.5b", {}).origin_json;
+    request.source.strategy = find_strategy(list, from);
+    request.target.strategy = find_strategy(list, to);
+    request.topology = single_node(8);
+    replay_beside_memcpy(state, make_plan(request));
+  };
+  const std::string name = std::string("qwen2.5-0.5b/") + from + " to " + to;
+  benchmark::RegisterBenchmark(name.c_str(), run)
+      ->UseManualTime()
+      ->Iterations(3)
+      ->Unit(benchmark::kMillisecond);
+}
+
 void register_all() {
+  register_switch("dp8", "tp2-pp2-dp2");
+  register_switch("tp2-dp4", "w6-pp3-dp2");
+  register_switch("pp4-dp2", "tp2-dp4");
   GridJob whole = matrix_on(8, 8192, 10944);
   whole.target_rows = 8, whole.shift = 1;
   register_job("8 ranks/whole blocks to the next rank", whole);
