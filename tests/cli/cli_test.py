@@ -9,6 +9,8 @@ import subprocess
 import sys
 import tempfile
 
+import jsonschema
+
 PROGRAM = sys.argv[1]
 ROOT = pathlib.Path(sys.argv[2])
 LIST = ROOT / "examples" / "strategies.json"
@@ -81,6 +83,9 @@ def test_forms(work):
 def test_layout_as_input(work):
     layout = work / "layout.json"
     expect_run(0, [], "layout", "--model", "tiny-llama", "--strategies", LIST, "--at", "dp8", "--json", "-o", layout)
+    schema = json.loads((ROOT / "schemas" / "layout.schema.json").read_text())
+    faults = list(jsonschema.Draft202012Validator(schema).iter_errors(json.loads(layout.read_text())))
+    expect(not faults, "layout --json matches its schema", str(faults[:3]))
     plan = work / "from_layout.json"
     expect_run(0, [], "plan", "--model", "tiny-llama", "--strategies", LIST, "--source-layout", layout, "--to",
                "tp2-dp4", "-o", plan)
