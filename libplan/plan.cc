@@ -5,6 +5,7 @@
 #include "libplan/base/digest.h"
 #include "libplan/base/error.h"
 #include "libplan/layout/megatron.h"
+#include "libplan/layout/mesh_layout.h"
 
 namespace plan {
 namespace {
@@ -35,10 +36,11 @@ void require_devices(const Layout& layout, const Topology& topology, const char*
 Layout resolve_layout(const Model& model, const SwitchSide& side, const PlanOptions& options) {
   PLAN_CHECK(side.strategy.has_value() != side.layout.has_value());
   if (side.layout) return *side.layout;
+  const std::vector<StateKind> states = options.states.empty() ? default_states() : options.states;
+  if (!side.strategy->mesh.empty()) return mesh_layout(model, *side.strategy, states);
   MegatronOptions ddp = options.ddp;
   ddp.version = options.model.megatron_version;
-  return megatron_layout(model, *side.strategy, ddp,
-                         options.states.empty() ? default_states() : options.states);
+  return megatron_layout(model, *side.strategy, ddp, states);
 }
 
 Resolved resolve(const Request& request) {

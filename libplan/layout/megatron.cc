@@ -1,13 +1,14 @@
 #include "libplan/layout/megatron.h"
 
 #include <algorithm>
-#include <map>
-#include <set>
+#include <utility>
 
 #include "libplan/base/checked.h"
 #include "libplan/base/error.h"
 #include "libplan/layout/known_bugs.h"
 #include "libplan/layout/local_box.h"
+#include "libplan/layout/placements.h"
+#include "libplan/layout/state_lanes.h"
 #include "libplan/strategy/pipeline_split.h"
 
 namespace plan {
@@ -55,6 +56,7 @@ std::vector<std::vector<MegatronChunk>> make_stages(const Model& model, const St
         if (!param.buffer) params_on_rank = checked_add(params_on_rank, param.numel);
       }
     }
+    if (strategy.use_torch_fsdp2) continue;  // no flat buffers
     for (MegatronChunk& chunk : chunks) {
       chunk.buffers = flat_buffers(
           chunk.params, cuts, options,
@@ -65,13 +67,47 @@ std::vector<std::vector<MegatronChunk>> make_stages(const Model& model, const St
   return stages;
 }
 
+// fully_shard runs over the dp-cp group, so all its ranks must hold the same parameters.
+void require_fsdp2(const Model& model, const Strategy& strategy) {
+  const auto refuse = [&](const std::string& required, const std::string& found) {
+    throw Error(ErrorCode::BadInput, "use_torch_fsdp2 needs " + required + ", found " + found,
+                strategy.name);
+  };
+  if (strategy.expert_model_parallel_size > 1) {
+    refuse("expert_model_parallel_size 1", std::to_string(strategy.expert_model_parallel_size));
+  }
+  if (model.num_experts > 0 && strategy.etp() != strategy.tensor_model_parallel_size) {
+    refuse("expert_tensor_parallel_size equal to tensor_model_parallel_size " +
+               std::to_string(strategy.tensor_model_parallel_size),
+           std::to_string(strategy.etp()));
+  }
+  if (strategy.num_distributed_optimizer_instances > 1) {
+    refuse("num_distributed_optimizer_instances 1",
+           std::to_string(strategy.num_distributed_optimizer_instances));
+  }
+}
+
+// What the training script refuses, though the layout is clear.
+std::vector<std::string> fsdp2_notices(const Model& model, const Strategy& strategy) {
+  std::vector<std::string> notices;
+  const std::string refuses = "Megatron-Core's training script refuses use_torch_fsdp2 with ";
+  if (strategy.pipeline_model_parallel_size > 1) {
+    notices.push_back(refuses + "pipeline_model_parallel_size " +
+                      std::to_string(strategy.pipeline_model_parallel_size));
+  }
+  if (model.tied_embeddings) notices.push_back(refuses + "tied embeddings");
+  return notices;
+}
+
 // What this rule covers of a strategy entry.
-void require_megatron(const Strategy& strategy) {
-  if (strategy.use_torch_fsdp2 || strategy.use_megatron_fsdp || !strategy.mesh.empty()) {
+void require_megatron(const Model& model, const Strategy& strategy) {
+  if (strategy.use_megatron_fsdp || !strategy.mesh.empty()) {
     throw Error(ErrorCode::Unsupported,
-                "expected Megatron's distributed data parallel, found FSDP or a device mesh",
+                "expected Megatron's distributed data parallel or torch FSDP2, found Megatron FSDP "
+                "or a device mesh",
                 strategy.name);
   }
+  if (strategy.use_torch_fsdp2) require_fsdp2(model, strategy);
   if (strategy.num_distributed_optimizer_instances > 1 && !strategy.use_distributed_optimizer) {
     throw Error(ErrorCode::BadInput,
                 "num_distributed_optimizer_instances " +
@@ -85,10 +121,9 @@ class Builder {
  public:
   Builder(const Model& model, const Strategy& strategy, const MegatronPlacement& placement,
           const std::vector<StateKind>& states)
-      : model_(model), strategy_(strategy), placement_(placement) {
-    layout_.states = states;
+      : model_(model), strategy_(strategy), placement_(placement), lanes_(model, states) {
+    layout_.states = lanes_.states();
     add_tensors();
-    add_lanes();
   }
 
   Layout run() {
@@ -126,54 +161,6 @@ class Builder {
     }
   }
 
-  void add_lanes() {
-    for (std::size_t s = 0; s < layout_.states.size(); ++s) {
-      const StateKind& state = layout_.states[s];
-      const StateId id(static_cast<std::int32_t>(s));
-      if (state.follows == StateFollows::Param) {
-        if (state.name == "param") has_param_ = true;
-        param_states_.push_back({id, state.dtype.value_or(Dtype::BFloat16)});
-      } else {
-        const Lane lane{id, state.dtype.value_or(Dtype::Float32)};
-        main_.push_back(lane);
-        if (state.name != "main_param") main_of_fp32_.push_back(lane);
-      }
-    }
-    const bool forced = std::any_of(
-        model_.tensors.begin(), model_.tensors.end(),
-        [&](const Tensor& t) { return !t.trainable || t.buffer || t.dtype == Dtype::Float32; });
-    if (!has_param_ && forced) {
-      forced_param_ = StateId(static_cast<std::int32_t>(layout_.states.size()));
-      layout_.states.push_back(*builtin_state_kind("param"));
-    }
-  }
-
-  // Lanes of the states that follow the parameter itself, for a tensor of this dtype.
-  std::vector<Lane> param_lanes(Dtype dtype, bool must_move) const {
-    std::vector<Lane> lanes;
-    for (Lane lane : param_states_) {
-      if (!layout_.states[static_cast<std::size_t>(lane.state.value)].dtype) lane.dtype = dtype;
-      lanes.push_back(lane);
-    }
-    if (must_move && forced_param_.valid()) lanes.push_back({forced_param_, dtype});
-    return lanes;
-  }
-
-  // Lanes that share elements of one storage geometry but live in different memories are separate
-  // storages; so are parameter states of different element sizes.
-  void add_storage(const std::string& key, const std::vector<Lane>& lanes, std::int64_t size_elems,
-                   const std::vector<Shard>& shards, std::vector<Storage>& storages) const {
-    std::map<MemoryKind, std::vector<Lane>> by_memory;
-    for (const Lane& lane : lanes) {
-      by_memory[layout_.states[static_cast<std::size_t>(lane.state.value)].memory].push_back(lane);
-    }
-    for (const auto& [memory, group] : by_memory) {
-      storages.push_back(
-          {by_memory.size() > 1 ? key + (memory == MemoryKind::Host ? "@host" : "@device") : key,
-           group, size_elems, memory, shards});
-    }
-  }
-
   std::vector<LocalPiece> pieces(const LocalParam& param, const GridCoords& coords) const {
     return pieces_of_param(
         model_, param, padding_[static_cast<std::size_t>(param.tensor.value)],
@@ -188,19 +175,47 @@ class Builder {
       add_main_states(prefix, chunk, buffer, coords, storages);
     }
     for (const LocalParam& param : chunk.params) {
-      if (param.trainable && !param.buffer) continue;
-      const std::vector<Lane> lanes = param_lanes(param.dtype, true);
-      std::vector<Shard> shards;
-      append_shards(pieces(param, coords), {0, param.numel}, 0, shards);
-      add_storage(prefix + param.name, lanes, param.numel, shards, storages);
+      if (strategy_.use_torch_fsdp2) {
+        add_fsdp2_param(prefix, param, coords, storages);
+      } else if (!param.trainable || param.buffer) {
+        add_part(prefix, param, {0, param.numel}, lanes_.of_param(param.dtype, true), coords,
+                 storages);
+      }
     }
+  }
+
+  // A storage for a flat range of one parameter.
+  void add_part(const std::string& prefix, const LocalParam& param, Interval range,
+                const std::vector<Lane>& lanes, const GridCoords& coords,
+                std::vector<Storage>& storages) const {
+    std::vector<Shard> shards;
+    append_shards(pieces(param, coords), range, 0, shards);
+    lanes_.append_storages(prefix + param.name, lanes, range.length(), shards, storages);
+  }
+
+  // fully_shard cuts the rows of each tensor-parallel shard over the dp-cp group, frozen parameters
+  // too, and the optimizer state follows; buffers stay whole. Ranks may be left without rows.
+  void add_fsdp2_param(const std::string& prefix, const LocalParam& param, const GridCoords& coords,
+                       std::vector<Storage>& storages) const {
+    Interval range{0, param.numel};
+    if (!param.buffer && param.numel > 0) {
+      const Dims rows{param.registered_shape[0]};
+      const std::int64_t row_elems = param.numel / rows[0];
+      const LocalContent mine = fsdp2_content(rows, {placement_.grid.dp_cp_size()},
+                                              {{PlacementKind::Shard, 0, 1, ""}}, {coords.dp_cp});
+      if (mine.empty()) return;
+      const Interval held = mine.runs.front().front();
+      range = {held.begin * row_elems, held.end * row_elems};
+    }
+    add_part(prefix, param, range, lanes_.of_parameter(param.dtype, param.trainable, param.buffer),
+             coords, storages);
   }
 
   void add_param_buffer(const std::string& prefix, const MegatronChunk& chunk,
                         const FlatBuffer& buffer, const GridCoords& coords,
                         std::vector<Storage>& storages) const {
     const std::vector<Lane> lanes =
-        param_lanes(buffer.param_dtype, buffer.param_dtype == Dtype::Float32);
+        lanes_.of_param(buffer.param_dtype, buffer.param_dtype == Dtype::Float32);
     if (lanes.empty()) return;
     std::vector<Shard> shards;
     for (const FlatParam& flat : buffer.params) {
@@ -209,35 +224,29 @@ class Builder {
     }
     const std::string key = prefix + "param_buffer." + (buffer.expert ? "expert." : "dense.") +
                             std::string(name_of(buffer.param_dtype));
-    add_storage(key, lanes, buffer.numel, shards, storages);
+    lanes_.append_storages(key, lanes, buffer.numel, shards, storages);
   }
 
   void add_main_states(const std::string& prefix, const MegatronChunk& chunk,
                        const FlatBuffer& buffer, const GridCoords& coords,
                        std::vector<Storage>& storages) const {
-    const std::vector<Lane>& lanes = buffer.param_dtype == Dtype::Float32 ? main_of_fp32_ : main_;
+    const std::vector<Lane>& lanes = lanes_.of_main(buffer.param_dtype);
     if (lanes.empty()) return;
     const std::int32_t in_instance = buffer.expert ? coords.intra_edp : coords.intra_dp_cp;
     const std::int32_t index = strategy_.use_distributed_optimizer ? in_instance : 0;
     for (const OwnedRange& mine : owned_ranges(chunk, buffer, index)) {
       const FlatParam& flat = buffer.params[static_cast<std::size_t>(mine.param)];
       const LocalParam& param = chunk.params[static_cast<std::size_t>(flat.param)];
-      std::vector<Shard> shards;
-      append_shards(pieces(param, coords), mine.in_param, 0, shards);
-      add_storage(prefix + param.name, lanes, mine.in_param.length(), shards, storages);
+      add_part(prefix, param, mine.in_param, lanes, coords, storages);
     }
   }
 
   const Model& model_;
   const Strategy& strategy_;
   const MegatronPlacement& placement_;
+  StateLanes lanes_;
   Layout layout_;
   std::vector<TensorId> padding_;  // of each model tensor; invalid: none
-  std::vector<Lane> param_states_;
-  std::vector<Lane> main_;
-  std::vector<Lane> main_of_fp32_;
-  bool has_param_ = false;
-  StateId forced_param_;
 };
 
 }  // namespace
@@ -245,7 +254,7 @@ class Builder {
 MegatronPlacement place_megatron(const Model& model, const Strategy& strategy,
                                  const MegatronOptions& given) {
   const MegatronOptions options = with_entry(given, strategy);
-  require_megatron(strategy);
+  require_megatron(model, strategy);
   MegatronPlacement placement{RankGrid::make(strategy, options.version), {}, {}};
   placement.cuts.tp = strategy.tensor_model_parallel_size;
   placement.cuts.etp = strategy.etp();
@@ -262,6 +271,11 @@ Layout megatron_layout(const Model& model, const Strategy& strategy, const Megat
   const MegatronPlacement placement = place_megatron(model, strategy, options);
   Layout layout = Builder(model, strategy, placement, states).run();
   layout.notices = known_bugs(model, placement, options.version);
+  if (strategy.use_torch_fsdp2) {
+    for (std::string& notice : fsdp2_notices(model, strategy)) {
+      layout.notices.push_back(std::move(notice));
+    }
+  }
   return layout;
 }
 

@@ -1,5 +1,6 @@
 // strategy x model -> Layout under Megatron-Core's rules: TP, PP, VPP, CP, DP, EP, ETP, the
-// distributed optimizer with Group ZeRO, or replicated optimizer states without it.
+// distributed optimizer with Group ZeRO, or replicated optimizer states without it; or torch FSDP2
+// (use_torch_fsdp2), which cuts the rows of every local parameter over the dp-cp group.
 #pragma once
 
 #include <vector>

@@ -208,7 +208,7 @@ TEST_CASE("what does not fit is refused with the sizes") {
   instances.use_distributed_optimizer = false;
   CHECK(refusal(small_model(), instances, options) == ErrorCode::BadInput);
   Strategy fsdp = strategy_of(4, 1, 1);
-  fsdp.use_torch_fsdp2 = true;
+  fsdp.use_megatron_fsdp = true;
   CHECK(refusal(small_model(), fsdp, options) == ErrorCode::Unsupported);
 }
 

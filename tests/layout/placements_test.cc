@@ -4,12 +4,11 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
-#include <map>
-#include <numeric>
 
 #include "libplan/base/error.h"
 #include "libplan/base/files.h"
 #include "libplan/base/json_tree.h"
+#include "tests/layout/flat_content.h"
 
 namespace plan {
 namespace {
@@ -55,21 +54,6 @@ std::vector<Placement> read_placements(const JsonCursor& list) {
   return placements;
 }
 
-// Flat global indices of the local tensor, row-major.
-std::vector<std::int64_t> flat_of(const Dims& shape, const LocalContent& content) {
-  std::vector<std::int64_t> flat{0};
-  for (int dim = 0; dim < shape.count; ++dim) {
-    std::vector<std::int64_t> next;
-    for (const std::int64_t outer : flat) {
-      for (const Interval& run : content.runs[static_cast<std::size_t>(dim)]) {
-        for (std::int64_t i = run.begin; i < run.end; ++i) next.push_back(outer * shape[dim] + i);
-      }
-    }
-    flat = std::move(next);
-  }
-  return flat;
-}
-
 // Compares with a dumped rank; returns how many elements were compared one by one.
 std::size_t compare(const JsonCursor& rank, const Dims& shape, const LocalContent& content) {
   CHECK(content.local_shape() == Dims(numbers(rank.at("ls"))));
@@ -88,7 +72,7 @@ std::size_t compare(const JsonCursor& rank, const Dims& shape, const LocalConten
   }
   const std::optional<JsonCursor> flat = rank.find("flat");
   if (!flat) return 0;
-  CHECK(flat_of(shape, content) == numbers(*flat));
+  CHECK(test::flat_of(shape, content) == numbers(*flat));
   return flat->elements().size();
 }
 
