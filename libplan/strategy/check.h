@@ -1,6 +1,6 @@
 // Validates a strategy list: every entry against the model, the rank grid and the version of
-// Megatron-Core, and every switch between two entries. One stable id per rule (S101 to S908; the
-// README has the table). All findings are reported, in the order of the text, then by id.
+// Megatron-Core, and every switch between two entries. One stable id per rule (S101 to S908;
+// check_rules.cc has the table). All findings are reported, in the order of the text, then by id.
 #pragma once
 
 #include <cstdint>
