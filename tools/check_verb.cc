@@ -9,6 +9,7 @@
 #include "libplan/strategy/check_format.h"
 #include "libplan/strategy/model_facts.h"
 #include "tools/inputs.h"
+#include "tools/progress.h"
 #include "tools/verbs.h"
 
 namespace plan::tools {
@@ -89,9 +90,11 @@ int run_check_verb(const CheckArgs& args) {
                       with_dead(machine, options.dead_ranks));
   };
 
+  Progress progress("checking");
   const std::vector<check::Diagnostic> findings =
       check::check(read_file(list), list,
                    check::model_facts(model, plan_options.model.transformer_impl), options);
+  progress.done();
   std::cout << check::format_findings(findings, list, *format);
   return check::exit_status(findings, args.strict);
 }

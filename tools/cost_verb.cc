@@ -5,11 +5,13 @@
 #include "libplan/schedule/plan_file.h"
 #include "tools/cost_report.h"
 #include "tools/inputs.h"
+#include "tools/progress.h"
 #include "tools/verbs.h"
 
 namespace plan::tools {
 
 int run_cost_verb(const CostArgs& args) {
+  Progress progress("planning and pricing");
   CostReport report;
   if (args.plan.empty()) {
     const Request request = read_request(args.inputs);
@@ -34,6 +36,7 @@ int run_cost_verb(const CostArgs& args) {
     const Request request = request_of_plan(schedule, args.plan);
     report = cost_report(request, resolve(request), schedule);
   }
+  progress.done();
   std::cout << (args.json ? to_json(report) : to_table(report));
   return 0;
 }

@@ -7,6 +7,7 @@
 #include "libplan/schedule/plan_file.h"
 #include "tools/inputs.h"
 #include "tools/memory_limit.h"
+#include "tools/progress.h"
 #include "tools/verbs.h"
 
 namespace plan::tools {
@@ -26,9 +27,11 @@ RankId rank_of_worker(const ir::Schedule& schedule, std::int32_t worker) {
 
 int run_plan_verb(const PlanArgs& args) {
   const Request request = read_request(args.inputs);
+  Progress progress("planning");
   ir::Schedule schedule = make_plan(request);
   require_memory_limit(schedule, args.inputs);
   if (args.rank) schedule = ir::part_of_rank(schedule, rank_of_worker(schedule, *args.rank));
+  progress.done();
   write_plan(schedule, args.output);
   return 0;
 }

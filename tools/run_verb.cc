@@ -6,6 +6,7 @@
 #include "libplan/execute/host/host_replay.h"
 #include "libplan/execute/host/oracle.h"
 #include "libplan/schedule/plan_file.h"
+#include "tools/progress.h"
 #include "tools/verbs.h"
 
 namespace plan::tools {
@@ -46,22 +47,26 @@ int run_run_verb(const RunArgs& args) {
                 "--executor: this build has host, found \"" + args.executor + "\"");
   }
   const ir::Schedule schedule = read_plan(args.plan);
+  Progress progress(args.check ? "replaying and comparing" : "replaying");
   ReplayOptions options;
   options.timeout_seconds = args.timeout_seconds;
   ReplayReport report;
   bool ok = true;
   if (args.check) {
     const CheckedReplay checked = replay_checked(schedule, options);
+    progress.done();
     report = checked.replay;
     ok = checked.ok();
     (ok ? std::cerr : std::cout) << to_string(checked.targets) << "\n";
-    if (!checked.sources.ok()) std::cout << "source state changed:\n" << to_string(checked.sources) << "\n";
+    if (!checked.sources.ok())
+      std::cout << "source state changed:\n" << to_string(checked.sources) << "\n";
   } else {
     HostMemory memory(schedule);
     memory.allocate_sources();
     fill_sources(schedule, memory, 1);
     report = replay(schedule, memory, options);
   }
+  progress.done();
   std::cout << (args.json ? to_json(report) : to_table(report));
   return ok ? 0 : 1;
 }

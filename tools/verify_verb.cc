@@ -6,6 +6,7 @@
 #include "libplan/base/quantity.h"
 #include "libplan/schedule/plan_file.h"
 #include "tools/inputs.h"
+#include "tools/progress.h"
 #include "tools/verbs.h"
 
 namespace plan::tools {
@@ -64,7 +65,9 @@ int run_verify_verb(const VerifyArgs& args) {
   options.expected_digests = expected_digests(args, resolved.digests);
   if (!args.inputs.memory_limit.empty())
     options.memory_limit = parse_size_bytes(args.inputs.memory_limit);
+  Progress progress("verifying");
   const verify::Report report = verify::verify(schedule, resolved.source, resolved.target, options);
+  progress.done();
   if (args.json) {
     std::cout << to_json(report);
   } else {

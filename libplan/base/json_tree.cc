@@ -5,6 +5,7 @@
 #include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -288,7 +289,26 @@ bool is_utf8(std::string_view text) {
 
 namespace {
 
-void append_compact(const JsonNode& node, std::string& text) {
+void append_compact(const JsonNode& node, JsonKeyOrder keys, std::string& text);
+
+void append_children(const JsonNode& node, JsonKeyOrder keys, std::string& text) {
+  std::vector<std::size_t> order(node.elements.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const bool object = node.kind == JsonKind::Object;
+  if (object && keys == JsonKeyOrder::Sorted) {
+    std::sort(order.begin(), order.end(),
+              [&](std::size_t a, std::size_t b) { return node.keys[a] < node.keys[b]; });
+  }
+  text += object ? '{' : '[';
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    if (i > 0) text += ',';
+    if (object) text += json_quote(node.keys[order[i]]) + ":";
+    append_compact(node.elements[order[i]], keys, text);
+  }
+  text += object ? '}' : ']';
+}
+
+void append_compact(const JsonNode& node, JsonKeyOrder keys, std::string& text) {
   switch (node.kind) {
     case JsonKind::Null: text += "null"; return;
     case JsonKind::Bool: text += node.boolean ? "true" : "false"; return;
@@ -297,23 +317,15 @@ void append_compact(const JsonNode& node, std::string& text) {
     case JsonKind::Real: text += node.text; return;
     case JsonKind::String: text += json_quote(node.text); return;
     case JsonKind::Array:
-    case JsonKind::Object: break;
+    case JsonKind::Object: append_children(node, keys, text); return;
   }
-  const bool object = node.kind == JsonKind::Object;
-  text += object ? '{' : '[';
-  for (std::size_t i = 0; i < node.elements.size(); ++i) {
-    if (i > 0) text += ',';
-    if (object) text += json_quote(node.keys[i]) + ":";
-    append_compact(node.elements[i], text);
-  }
-  text += object ? '}' : ']';
 }
 
 }  // namespace
 
-std::string to_compact_json(const JsonNode& node) {
+std::string to_compact_json(const JsonNode& node, JsonKeyOrder keys) {
   std::string text;
-  append_compact(node, text);
+  append_compact(node, keys, text);
   return text;
 }
 

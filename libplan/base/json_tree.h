@@ -82,7 +82,8 @@ JsonDocument parse_json(std::string_view text, const std::string& source_name,
 
 // The tree as JSON without any white space: keys in their order, numbers as they were written (an
 // integer that fits 64 bits: in decimal), strings as json_quote writes them.
-std::string to_compact_json(const JsonNode& node);
+enum class JsonKeyOrder : std::uint8_t { AsWritten, Sorted };
+std::string to_compact_json(const JsonNode& node, JsonKeyOrder keys = JsonKeyOrder::AsWritten);
 
 // RFC 6901: "~" and "/" in a key are escaped.
 std::string pointer_step(std::string_view key);

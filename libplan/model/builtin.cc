@@ -16,43 +16,10 @@ namespace {
 
 constexpr std::string_view kOriginFormat = "libplan-model-origin";
 
-// One line, keys sorted; integers and reals as they were written.
-void append_canonical(const JsonNode& node, std::string& text) {
-  switch (node.kind) {
-    case JsonKind::Null: text += "null"; return;
-    case JsonKind::Bool: text += node.boolean ? "true" : "false"; return;
-    case JsonKind::Integer: text += std::to_string(node.integer); return;
-    case JsonKind::BigInteger:
-    case JsonKind::Real: text += node.text; return;
-    case JsonKind::String: text += json_quote(node.text); return;
-    case JsonKind::Array:
-      text += '[';
-      for (std::size_t i = 0; i < node.elements.size(); ++i) {
-        if (i > 0) text += ',';
-        append_canonical(node.elements[i], text);
-      }
-      text += ']';
-      return;
-    case JsonKind::Object: break;
-  }
-  std::vector<std::size_t> order(node.keys.size());
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::sort(order.begin(), order.end(),
-            [&](std::size_t a, std::size_t b) { return node.keys[a] < node.keys[b]; });
-  text += '{';
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    if (i > 0) text += ',';
-    text += json_quote(node.keys[order[i]]) + ":";
-    append_canonical(node.elements[order[i]], text);
-  }
-  text += '}';
-}
-
 std::string origin_text(const std::string& name, const JsonNode& content) {
-  std::string text = "{\"format\":" + json_quote(kOriginFormat) +
-                     ",\"version\":1,\"name\":" + json_quote(name) + ",\"content\":";
-  append_canonical(content, text);
-  return text + "}";
+  return "{\"format\":" + json_quote(kOriginFormat) +
+         ",\"version\":1,\"name\":" + json_quote(name) +
+         ",\"content\":" + to_compact_json(content, JsonKeyOrder::Sorted) + "}";
 }
 
 bool is_origin(const JsonCursor& root) {

@@ -186,10 +186,10 @@ class ArrangementChecker {
 // fixed width, strings and lists after their length.
 class ContentHasher {
  public:
-  void add(std::int64_t value) { append(static_cast<std::uint64_t>(value), 8); }
-  void add_unsigned(std::uint64_t value) { append(value, 8); }
-  void add(std::int32_t value) { append(static_cast<std::uint32_t>(value), 4); }
-  void add(bool value) { append(value ? 1 : 0, 1); }
+  void add(std::int64_t value) { append<8>(static_cast<std::uint64_t>(value)); }
+  void add_unsigned(std::uint64_t value) { append<8>(value); }
+  void add(std::int32_t value) { append<4>(static_cast<std::uint32_t>(value)); }
+  void add(bool value) { append<1>(value ? 1 : 0); }
   template <class Tag>
   void add(Id<Tag> id) {
     add(id.value);
@@ -212,9 +212,10 @@ class ContentHasher {
   }
 
  private:
-  void append(std::uint64_t value, int bytes) {
-    if (used_ + 8 > buffer_.size()) flush();
-    for (int i = 0; i < bytes; ++i) buffer_[used_++] = static_cast<char>(value >> (8 * i));
+  template <int kBytes>
+  void append(std::uint64_t value) {
+    if (used_ + kBytes > buffer_.size()) flush();
+    for (int i = 0; i < kBytes; ++i) buffer_[used_++] = static_cast<char>(value >> (8 * i));
   }
   void flush() {
     hasher_.update(std::string_view(buffer_.data(), used_));

@@ -10,6 +10,7 @@
 #include "libplan/base/error.h"
 #include "libplan/demand/state_groups.h"
 #include "libplan/schedule/canonical.h"
+#include "libplan/schedule/packing.h"
 #include "libplan/schedule/program_writer.h"
 #include "libplan/schedule/shard_index.h"
 
@@ -339,52 +340,11 @@ class Lowering {
     ProgramWriter& out = ranks_[static_cast<std::size_t>(sender.value)]->builder;
     ProgramWriter& in = ranks_[static_cast<std::size_t>(receiver.value)]->builder;
     if (options_.packing == Packing::Always) {
-      from = {pack(out, window, from)};
-      to = {unpack(in, window, to)};
+      from = {packed(out, window, from)};
+      to = {unpacked(in, window, to)};
     }
     out.send(window, receiver, message, from);
     in.receive(window, sender, message, to);
-  }
-
-  static bool is_one_run(const std::vector<LooseSlice>& slices) {
-    return slices.size() == 1 && slices.front().contiguous();
-  }
-
-  // Consecutive byte ranges of a scratch storage as large as the slices together.
-  static LooseSlice scratch_for(ProgramWriter& builder, std::int32_t window,
-                                const std::vector<LooseSlice>& slices) {
-    std::int64_t bytes = 0;
-    for (const LooseSlice& slice : slices) bytes = checked_add(bytes, slice.num_bytes());
-    const StorageId id = builder.add_scratch(bytes, MemoryKind::Device);
-    builder.allocate(window, id);
-    builder.free(window, id);
-    return {id, 1, 0, bytes, {}};
-  }
-
-  static LooseSlice pack(ProgramWriter& builder, std::int32_t window,
-                         const std::vector<LooseSlice>& slices) {
-    if (is_one_run(slices)) return slices.front();
-    const LooseSlice whole = scratch_for(builder, window, slices);
-    LooseSlice at{whole.storage, 1, 0, 0, {}};
-    for (const LooseSlice& slice : slices) {
-      at.run_bytes = slice.num_bytes();
-      builder.copy_before(window, slice, at);
-      at.offset_bytes += at.run_bytes;
-    }
-    return whole;
-  }
-
-  static LooseSlice unpack(ProgramWriter& builder, std::int32_t window,
-                           const std::vector<LooseSlice>& slices) {
-    if (is_one_run(slices)) return slices.front();
-    const LooseSlice whole = scratch_for(builder, window, slices);
-    LooseSlice at{whole.storage, 1, 0, 0, {}};
-    for (const LooseSlice& slice : slices) {
-      at.run_bytes = slice.num_bytes();
-      builder.copy_after(window, at, slice);
-      at.offset_bytes += at.run_bytes;
-    }
-    return whole;
   }
 
   // A box that a rank holds twice is received once and copied in a last window of its own.

@@ -29,7 +29,9 @@ struct Entry {
   std::string name;
   EntryReading reading;
   bool checkable = true;       // an object without a duplicate key
-  bool rank_rules_ok = false;  // the sizes and the order make a grid
+  bool dense_ok = false;       // S201 holds: there is a data-parallel size
+  bool expert_ok = false;      // S202 holds: there is an expert data-parallel size
+  bool rank_rules_ok = false;  // both, and the order makes a grid of them
   bool rank_error = false;     // S201-S206 or S208 spoke
   bool pipeline_ok = false;    // no S3xx error
   bool has_error = false;
@@ -74,7 +76,7 @@ class EntryChecker {
   std::int64_t ep() const { return s.expert_model_parallel_size; }
   std::int64_t etp() const { return s.etp(); }
   std::int64_t instances() const { return s.num_distributed_optimizer_instances; }
-  // Only when rank_rules_ok.
+  // Only when dense_ok, or expert_ok.
   std::int64_t dp() const { return world() / (tp() * pp() * cp()); }
   std::int64_t edp() const { return world() / (etp() * ep() * pp()); }
   // What expert_tensor_parallel_size stands for is readable.

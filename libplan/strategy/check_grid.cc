@@ -54,11 +54,12 @@ bool check_expert_grid(EntryChecker& c) {
   return false;
 }
 
-// S203-S206, S208; S207.
-bool check_order(EntryChecker& c) {
+// S203-S206, S208; S207. Without readable sizes only the tokens can be checked.
+bool check_order(EntryChecker& c, bool sizes_ok) {
   if (!c.usable({c.kOrder})) return false;
   const RankOrder order = resolve_order(c.s, c.version());
   if (order.fault) {
+    if (!sizes_ok && order.fault->rule != "S203") return false;
     const Versions versions = order.fault->rule == "S208" ? kNewest : kAll;
     c.error(order.fault->rule.c_str(), versions, c.kOrder, order.fault->message, order.fault->fix);
     return false;
@@ -68,7 +69,7 @@ bool check_order(EntryChecker& c) {
            "Megatron's training script can only ask for tp-cp-ep-dp-pp or tp-cp-ep-pp-dp, found " +
                quoted(c.s.order));
   }
-  return true;
+  return sizes_ok;
 }
 
 // The first device that the entry names and the topology lacks. A dead one may be named: it was
@@ -103,11 +104,14 @@ void check_tp_nodes(EntryChecker& c, const Topology& topology) {
 }  // namespace
 
 void check_grid(EntryChecker& c) {
-  const bool error_before = c.entry.has_error;
-  c.entry.has_error = false;
-  c.entry.rank_rules_ok = check_world_size(c) && check_expert_grid(c) && check_order(c);
-  c.entry.rank_error = c.entry.has_error;
-  c.entry.has_error |= error_before;
+  Entry& entry = c.entry;
+  const bool error_before = entry.has_error;
+  entry.has_error = false;
+  entry.dense_ok = check_world_size(c);
+  if (!entry.has_error) entry.expert_ok = check_expert_grid(c);
+  if (!entry.has_error) entry.rank_rules_ok = check_order(c, entry.dense_ok && entry.expert_ok);
+  entry.rank_error = entry.has_error;
+  entry.has_error |= error_before;
 }
 
 void check_entry_topology(EntryChecker& c) {

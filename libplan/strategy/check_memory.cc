@@ -74,7 +74,13 @@ BufferOptions buffer_options(const Strategy& s, const Options& options) {
 }
 
 void check_memory(EntryChecker& c) {
-  if (!c.options.memory_limit || !c.facts.model || c.entry.has_error) return;
+  if (!c.options.memory_limit || !c.facts.model || !c.entry.rank_rules_ok) return;
+  const bool readable =
+      c.usable({c.kInstances, c.kDistributed, c.kVirtual, c.kFirst, c.kLast, c.kEmbedding, c.kLoss,
+                c.kLayout, "use_torch_fsdp2", "use_megatron_fsdp", "overlap_grad_reduce",
+                "ddp_bucket_size", "ddp_num_buckets", "ddp_pad_buckets_for_high_nccl_busbw",
+                "accumulate_allreduce_grads_in_fp32"});
+  if (!readable) return;
   const auto stages = stage_bytes(*c.facts.model, c.s, c.version(), buffer_options(c.s, c.options));
   if (!stages) return;
   const auto fullest = std::max_element(

@@ -37,7 +37,7 @@ void check_instances(EntryChecker& c) {
                 "use_distributed_optimizer false",
             "set it to true, or the instances to 1");
   }
-  if (!c.entry.rank_rules_ok) return;
+  if (!c.entry.dense_ok) return;
   const std::int64_t shards = c.dp() * c.cp();
   if (shards % k != 0) {
     return c.error("S601", kAll, c.kInstances,
@@ -49,12 +49,13 @@ void check_instances(EntryChecker& c) {
            "as many instances as dp·cp = " + num(shards) +
                ": every rank holds the whole optimizer state of its layers");
   }
+  if (!c.entry.expert_ok) return;
   if (c.edp() % k != 0) {
     return c.error("S602", kSince013, c.kInstances,
                    num(k) + " instances must divide expert DP = " + num(c.edp()),
                    "choose one of " + small_divisors(c.edp()));
   }
-  if (k > 1) check_partners(c);
+  if (k > 1 && c.entry.rank_rules_ok) check_partners(c);
 }
 
 // S651, S652.
@@ -83,7 +84,7 @@ void check_sequence(EntryChecker& c) {
 void check_optimizer(EntryChecker& c) {
   if (c.entry.rank_error) return;
   check_instances(c);
-  if (c.entry.rank_rules_ok && c.usable({c.kDistributed}) && !c.s.use_distributed_optimizer &&
+  if (c.entry.dense_ok && c.usable({c.kDistributed}) && !c.s.use_distributed_optimizer &&
       c.dp() * c.cp() > 1) {
     c.note("S605", kAll, c.kDistributed,
            "12 bytes of optimizer state per parameter on each of dp·cp = " + num(c.dp() * c.cp()) +

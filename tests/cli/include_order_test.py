@@ -11,7 +11,7 @@ ORDER = ["base", "model", "topology", "strategy", "layout", "demand", "optimize"
 EXECUTOR_MAY_SEE = {"base", "schedule", "execute"}
 VERIFY_MAY_SEE = {"base", "model", "topology", "layout", "schedule", "verify"}
 IR_FILES_MAY_NOT_SEE = {"demand", "optimize", "layout", "strategy", "topology", "model"}
-LOWERING = {"lower", "program_writer", "shard_index"}
+LOWERING = {"lower", "packing", "program_writer", "shard_index"}
 
 
 def main() -> int:

@@ -97,7 +97,8 @@ def build_and_test(copy):
         print(built.stdout)
         return None
     environment = dict(os.environ, PLAN_TEST_DATA=str(copy / "tests"))
-    test = run(str(copy / "build/tests/layout/layout_test"), "golden layouts", env=environment)
+    test = run(str(copy / "build/tests/layout/layout_test"), "golden layouts", "--abort",
+               env=environment)
     return test.returncode == 0
 
 

@@ -41,13 +41,13 @@ TEST_CASE("core list: dense, virtual world sizes, context parallel, Group ZeRO")
 
 TEST_CASE("dense mix, optimizer state and parameters") {
   PlanOptions options = with_states({"main_param", "exp_avg", "exp_avg_sq", "param"});
-  check_all_pairs("tiny-llama", "dense-mix.json", "nodes=2,gpus=4", options);
+  check_all_pairs(model_file("small-dense.json"), "dense-mix.json", "nodes=2,gpus=4", options);
 }
 
 TEST_CASE("mixture of experts, optimizer state and parameters") {
   PlanOptions options = with_states({"param", "main_param", "exp_avg", "exp_avg_sq"});
   options.model.transformer_impl = TransformerImpl::Local;
-  check_all_pairs("tiny-moe", "moe-mix.json", "nodes=4,gpus=2", options);
+  check_all_pairs(model_file("small-moe.json"), "moe-mix.json", "nodes=4,gpus=2", options);
 }
 
 TEST_CASE("every algorithm, packed and not, with and without aliases, small windows") {

@@ -116,6 +116,9 @@ TEST_CASE("S2xx: rank grid") {
           {entry(8, 1, 2, quoted_key(kOrder, "cp-ep-dp-pp")), "0.13", "S208"},
           {entry(8, 1, 2, quoted_key(kOrder, "dp-pp") + key(kInstances, "3")), "", "S601"},
           {entry(7, 2, 1, key(kInstances, "4")), "", "S601"},
+          {entry(8, 1, 1, key(kEp, "true") + key(kInstances, "3")), "", "S601 error " + kInstances},
+          {entry(8, 1, 1, key(kCp, "true") + quoted_key(kOrder, "xp")), "", "S203 error " + kOrder},
+          {entry(8, 1, 1, key(kCp, "true") + quoted_key(kOrder, "tp")), "", "S204"},
       },
       moe_facts());
 }

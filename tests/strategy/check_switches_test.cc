@@ -197,6 +197,12 @@ TEST_CASE("S8xx: memory") {
   CHECK_THAT(too_much[2].fix, Catch::Contains("set num_distributed_optimizer_instances to 4") ||
                                   Catch::Contains("to 2") || Catch::Contains("to 1"));
   CHECK(too_much[3].entry == 4);
+  // An error of another kind does not hide it; a key that cannot be read does.
+  const auto with = [&](const std::string& more) {
+    return of_rule(check(list({entry(8, 8, 1, more)}), "l", facts, options), "S801").size();
+  };
+  CHECK(with(key("name", "7")) == 1);
+  CHECK(with(key("num_distributed_optimizer_instances", "true")) == 0);
   CHECK_THAT(too_much[0].fix, Catch::Contains("set pipeline_model_parallel_size to 2") ||
                                   Catch::Contains("set world_size to"));
   options.memory_limit = std::int64_t{62} << 30;

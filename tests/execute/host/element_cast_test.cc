@@ -34,21 +34,36 @@ double decode(const Format& format, std::uint16_t bits) {
   return sign * std::ldexp(lifted, std::max(exponent, 1) - format.bias() - format.mantissa_bits);
 }
 
+// The values of the patterns from zero to infinity, ascending.
+const std::vector<double>& values_of(const Format& format) {
+  static const auto list = [](const Format& of) {
+    std::vector<double> values;
+    for (int bits = 0; bits <= of.infinity(); ++bits) {
+      values.push_back(decode(of, static_cast<std::uint16_t>(bits)));
+    }
+    return values;
+  };
+  static const std::vector<double> halves = list(kHalf);
+  static const std::vector<double> bfloats = list(kBFloat16);
+  return format.mantissa_bits == kHalf.mantissa_bits ? halves : bfloats;
+}
+
 // The nearest value of the format, found by bisection over its positive values; ties to even.
 std::uint16_t nearest(const Format& format, float value) {
+  const std::vector<double>& values = values_of(format);
   const auto sign = static_cast<std::uint16_t>(std::signbit(value) ? 0x8000 : 0);
   const double magnitude = std::fabs(static_cast<double>(value));
   std::uint16_t below = 0;
   std::uint16_t above = format.infinity();
   while (above - below > 1) {
     const auto middle = static_cast<std::uint16_t>((above + below) / 2);
-    (decode(format, middle) <= magnitude ? below : above) = middle;
+    (values[middle] <= magnitude ? below : above) = middle;
   }
   // Beyond the largest value the next one up would be 2^(largest exponent - bias).
   const double up = above == format.infinity()
                         ? std::ldexp(1.0, format.largest_exponent() - format.bias())
-                        : decode(format, above);
-  const double to_below = magnitude - decode(format, below);
+                        : values[above];
+  const double to_below = magnitude - values[below];
   const double to_above = up - magnitude;
   const bool take_above = to_above < to_below || (to_above == to_below && below % 2 == 1);
   return static_cast<std::uint16_t>(sign | (take_above ? above : below));
@@ -56,20 +71,17 @@ std::uint16_t nearest(const Format& format, float value) {
 
 void check_narrowing(std::uint32_t bits) {
   const auto value = std::bit_cast<float>(bits);
-  CAPTURE(bits);
-  if (std::isnan(value)) {
-    REQUIRE(std::isnan(decode(kHalf, half_of_float_bits(bits))));
-    REQUIRE(std::isnan(decode(kBFloat16, bfloat16_of_float_bits(bits))));
-    return;
-  }
-  if (half_of_float_bits(bits) != nearest(kHalf, value)) FAIL("fp16");
-  if (bfloat16_of_float_bits(bits) != nearest(kBFloat16, value)) FAIL("bf16");
+  const std::uint16_t half = half_of_float_bits(bits);
+  const std::uint16_t bfloat = bfloat16_of_float_bits(bits);
+  const bool right = std::isnan(value)
+                         ? std::isnan(decode(kHalf, half)) && std::isnan(decode(kBFloat16, bfloat))
+                         : half == nearest(kHalf, value) && bfloat == nearest(kBFloat16, value);
+  if (!right) FAIL("fp32 pattern " << bits << " became fp16 " << half << ", bf16 " << bfloat);
 }
 
 TEST_CASE("all 65536 half and bfloat16 patterns widen exactly and come back") {
   for (std::uint32_t i = 0; i <= 0xffff; ++i) {
     const auto bits = static_cast<std::uint16_t>(i);
-    CAPTURE(bits);
     for (const Format* format : {&kHalf, &kBFloat16}) {
       const bool is_half = format == &kHalf;
       const std::uint32_t wide = is_half ? float_bits_of_half(bits) : float_bits_of_bfloat16(bits);
@@ -77,11 +89,10 @@ TEST_CASE("all 65536 half and bfloat16 patterns widen exactly and come back") {
       const auto found = static_cast<double>(std::bit_cast<float>(wide));
       const std::uint16_t back = is_half ? half_of_float_bits(wide) : bfloat16_of_float_bits(wide);
       if (std::isnan(expected)) {
-        REQUIRE(std::isnan(found));
-        REQUIRE(std::isnan(decode(*format, back)));
+        if (!std::isnan(found) || !std::isnan(decode(*format, back))) FAIL("no NaN from " << bits);
       } else if (found != expected || std::signbit(found) != std::signbit(expected) ||
                  back != bits) {
-        FAIL("wrong value");
+        FAIL("pattern " << bits << " became fp32 pattern " << wide);
       }
     }
   }
@@ -107,9 +118,9 @@ TEST_CASE("fp32 narrows to the nearest 16-bit value: random patterns and the edg
     check_narrowing(bits | 0x80000000u);
   }
   std::mt19937 random(1);
-  for (int i = 0; i < 300000; ++i) check_narrowing(static_cast<std::uint32_t>(random()));
+  for (int i = 0; i < 200000; ++i) check_narrowing(static_cast<std::uint32_t>(random()));
   // Most random exponents overflow or vanish in fp16: draw from its range too.
-  for (int i = 0; i < 300000; ++i) {
+  for (int i = 0; i < 200000; ++i) {
     const auto exponent = static_cast<std::uint32_t>(100 + random() % 45);
     check_narrowing((exponent << 23) | static_cast<std::uint32_t>(random() & 0x807fffff));
   }

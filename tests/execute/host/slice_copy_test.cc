@@ -113,7 +113,7 @@ TEST_CASE("copies between random strided lists equal a copy byte by byte") {
   }
 }
 
-TEST_CASE("copies large enough to go around the caches are right at every alignment and run") {
+TEST_CASE("large copies are right at every alignment and run") {
   std::mt19937 random(12);
   std::vector<std::byte> source(3 << 20);
   for (std::byte& byte : source) byte = static_cast<std::byte>(random());
