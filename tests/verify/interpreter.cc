@@ -362,7 +362,8 @@ class World {
 
   void send(Machine& machine, const ir::Window& window) {
     const auto sends = part_of(machine.program().sends, window.sends);
-    require(window.sends.count + window.receives.count <= schedule_.window_ops, "window ops");
+    require(std::int64_t{window.sends.count} + window.receives.count <= schedule_.window_ops,
+            "window ops");
     std::int32_t previous = -1;
     for (const ir::Send& send : sends) {
       require(send.to_rank.value > previous, "order of sends");
