@@ -32,11 +32,11 @@ void check_all_pairs(const std::string& model, const PlanOptions& options) {
   }
 }
 
-TEST_CASE("Megatron, FSDP2 and DTensor entries, optimizer state") {
+TEST_CASE("Megatron, FSDP2 and DTensor entries, optimizer state", "[mesh]") {
   check_all_pairs(std::string(std::getenv("PLAN_TEST_DATA")) + "/models/small-dense.json", {});
 }
 
-TEST_CASE("Megatron, FSDP2 and DTensor entries, experts and parameters") {
+TEST_CASE("Megatron, FSDP2 and DTensor entries, experts and parameters", "[mesh]") {
   PlanOptions options;
   for (const char* name : {"main_param", "exp_avg", "exp_avg_sq", "param"}) {
     options.states.push_back(*builtin_state_kind(name));

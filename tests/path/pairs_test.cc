@@ -34,17 +34,17 @@ PlanOptions with_states(std::initializer_list<const char*> names) {
   return options;
 }
 
-TEST_CASE("core list: dense, virtual world sizes, context parallel, Group ZeRO") {
+TEST_CASE("core list: dense, odd world sizes, context parallel, Group ZeRO", "[core]") {
   check_all_pairs(model_file("small-dense.json"), "core-mix.json", "nodes=1,gpus=8", {});
   check_all_pairs(model_file("small-tied.json"), "core-mix.json", "nodes=2,gpus=4", {});
 }
 
-TEST_CASE("dense mix, optimizer state and parameters") {
+TEST_CASE("dense mix, optimizer state and parameters", "[dense]") {
   PlanOptions options = with_states({"main_param", "exp_avg", "exp_avg_sq", "param"});
   check_all_pairs(model_file("small-dense.json"), "dense-mix.json", "nodes=2,gpus=4", options);
 }
 
-TEST_CASE("mixture of experts, optimizer state and parameters") {
+TEST_CASE("mixture of experts, optimizer state and parameters", "[moe]") {
   PlanOptions options = with_states({"param", "main_param", "exp_avg", "exp_avg_sq"});
   options.model.transformer_impl = TransformerImpl::Local;
   check_all_pairs(model_file("small-moe.json"), "moe-mix.json", "nodes=4,gpus=2", options);

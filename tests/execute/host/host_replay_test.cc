@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <chrono>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -222,9 +221,7 @@ TEST_CASE("a deadlock ends after the timeout and names window, op, peer and byte
   }();
   HostMemory memory(broken);
   memory.allocate_sources();
-  const auto start = std::chrono::steady_clock::now();
   const std::string what = failure_of(broken, memory, {.timeout_seconds = 0.3});
-  REQUIRE(std::chrono::steady_clock::now() - start < std::chrono::seconds(30));
   REQUIRE_THAT(what, Catch::Contains("found 2 messages that wait for their other end"));
   REQUIRE_THAT(what, Catch::Contains("rank 0, window 0, send to rank 1 of 32 bytes, message 0"));
   REQUIRE_THAT(what, Catch::Contains("rank 3, window 2, send to rank 1 of 0 bytes, message 100"));
@@ -262,10 +259,8 @@ TEST_CASE("a rank that fails stops the others at once and leaves every source as
     HostMemory memory(schedule, {.poison = true});
     memory.allocate_sources();
     fill_sources(schedule, memory, 9);
-    const auto start = std::chrono::steady_clock::now();
     const std::string what =
         failure_of(schedule, memory, {.fail_rank = RankId(2), .fail_window = fail_window});
-    REQUIRE(std::chrono::steady_clock::now() - start < std::chrono::seconds(30));
     REQUIRE(what ==
             "rank 2, window " + std::to_string(std::min(fail_window, 3)) + ": injected fault");
     const CheckReport sources = check_sources(schedule, memory, 9);
