@@ -1,6 +1,7 @@
 #include "tools/inputs.h"
 
 #include <algorithm>
+#include <set>
 
 #include "libplan/base/error.h"
 #include "libplan/base/files.h"
@@ -88,24 +89,37 @@ SwitchSide read_side(const InputArgs& args, const std::string& selector, const s
   return side;
 }
 
-std::int32_t last_device(const SwitchSide& side) {
-  std::int32_t last = 0;
+void add_devices(const SwitchSide& side, std::set<DeviceId>& devices) {
   if (side.layout) {
-    for (const DeviceShards& device : side.layout->devices)
-      last = std::max(last, device.device.value);
-  } else if (side.strategy->ranks.empty()) {
-    last = side.strategy->world_size - 1;
-  } else {
-    for (const DeviceId device : side.strategy->ranks) last = std::max(last, device.value);
+    for (const DeviceShards& device : side.layout->devices) devices.insert(device.device);
+    return;
   }
-  return last;
+  if (side.strategy->world_size > kMaxDevices) {
+    throw Error(ErrorCode::Unsupported, "expected a world of at most " +
+                                            std::to_string(kMaxDevices) + " ranks, found " +
+                                            std::to_string(side.strategy->world_size));
+  }
+  for (std::int32_t rank = 0; rank < side.strategy->world_size; ++rank) {
+    devices.insert(side.strategy->device_of(rank));
+  }
+}
+
+// All devices that either side uses, in one node at the default prices.
+Topology one_node(const SwitchSide& source, const SwitchSide& target) {
+  std::set<DeviceId> devices;
+  add_devices(source, devices);
+  add_devices(target, devices);
+  Topology topology = single_node(static_cast<std::int32_t>(devices.size()));
+  Node& node = topology.nodes.front();
+  node.devices.assign(devices.begin(), devices.end());
+  for (std::size_t i = 0; i < node.nics.size(); ++i) node.nics[i].devices = {node.devices[i]};
+  return topology;
 }
 
 Topology read_topology_argument(const InputArgs& args, const SwitchSide& source,
                                 const SwitchSide& target) {
-  Topology topology = args.topology.empty()
-                          ? single_node(std::max(last_device(source), last_device(target)) + 1)
-                          : read_topology(args.topology);
+  Topology topology =
+      args.topology.empty() ? one_node(source, target) : read_topology(args.topology);
   std::vector<DeviceId> dead = dead_devices(args);
   return dead.empty() ? topology : with_dead(std::move(topology), std::move(dead));
 }

@@ -189,7 +189,10 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kUnreadable;
   }
-  return call();
+  const int code = call();
+  std::cout.flush();
+  if (!std::cout) throw Error(ErrorCode::Io, "cannot write to standard output");
+  return code;
 }
 
 }  // namespace

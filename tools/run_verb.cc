@@ -47,6 +47,13 @@ int run_run_verb(const RunArgs& args) {
                 "--executor: this build has host, found \"" + args.executor + "\"");
   }
   const ir::Schedule schedule = read_plan(args.plan);
+  if (schedule.programs.size() != schedule.ranks.size()) {
+    throw Error(ErrorCode::BadInput,
+                "expected a whole plan, found the part of " +
+                    std::to_string(schedule.programs.size()) + " of " +
+                    std::to_string(schedule.ranks.size()) + " ranks",
+                args.plan);
+  }
   Progress progress(args.check ? "replaying and comparing" : "replaying");
   ReplayOptions options;
   options.timeout_seconds = args.timeout_seconds;

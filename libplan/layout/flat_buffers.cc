@@ -42,7 +42,11 @@ class BufferWriter {
   }
 
   void finish() {
-    if (position_ > bucket_begin_) close(position_);
+    // Also for parameters of no elements, so that every parameter has its bucket.
+    const bool open =
+        !buffer_.params.empty() &&
+        static_cast<std::size_t>(buffer_.params.back().bucket) == buffer_.buckets.size();
+    if (open) close(position_);
     buffer_.numel = buffer_.buckets.empty() ? 0 : buffer_.buckets.back().range.end;
     for (const Bucket& bucket : buffer_.buckets) {
       buffer_.numel_unpadded = checked_add(buffer_.numel_unpadded, bucket.numel_unpadded);
