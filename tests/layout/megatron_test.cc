@@ -117,6 +117,35 @@ TEST_CASE("bucket sizes") {
   }
 }
 
+TEST_CASE("the vocabulary is padded to a multiple of its divisor times tp") {
+  const Model model = small_model();  // 100 tokens, divisor 128
+  const MegatronOptions options = options_of(MegatronVersion::V013);
+  for (const auto& [tp, padded] : {std::pair{1, 128}, std::pair{2, 256}, std::pair{4, 512}}) {
+    const MegatronPlacement placement = place_megatron(model, strategy_of(tp, tp, 1), options);
+    const LocalParam& param =
+        param_named(placement.stages[0][0], "embedding.word_embeddings.weight");
+    CHECK(param.registered_shape == Dims{padded / tp, 16});
+    const auto shards =
+        checkpoint_shards(model, param, placement.cuts, placement.grid.coords(tp - 1),
+                          options.version, CheckpointOptions{});
+    CHECK(shards.at(0).global_shape == Dims{padded, 16});
+    // Padding rows are a tensor of their own; the ranks share all of them.
+    const Layout layout =
+        megatron_layout(model, strategy_of(tp, tp, 1), options, state_kinds({"param"}));
+    std::int64_t rows = 0;
+    for (const DeviceShards& device : layout.devices) {
+      for (const Shard& shard : device.storages.at(0).shards) {
+        const LayoutTensor& tensor = layout.tensors[static_cast<std::size_t>(shard.tensor.value)];
+        if (tensor.name == "embedding.word_embeddings.weight.padding") {
+          CHECK(tensor.shape == Dims{padded - 100, 16});
+          rows += shard.box[0].length();
+        }
+      }
+    }
+    CHECK(rows == padded - 100);
+  }
+}
+
 TEST_CASE("without the distributed optimizer nothing is padded and every rank owns all") {
   TransformerConfig config = small_config();
   config.hidden_size = 20;

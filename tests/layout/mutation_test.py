@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Shows that the golden tests can fail: breaks one layout rule at a time in a copy of the sources,
-rebuilds the golden test there and expects it to fail.
+"""Shows that the layout tests can fail: breaks one layout rule at a time in a copy of the sources,
+rebuilds the tests there and expects them to fail.
 
     tests/layout/mutation_test.py            all mutations, several minutes
     tests/layout/mutation_test.py fc1        those whose name contains "fc1"
@@ -91,14 +91,13 @@ def run(*command, **options):
 
 
 def build_and_test(copy):
-    """None if it does not build, else whether the golden test passes."""
+    """None if it does not build, else whether the tests pass."""
     built = run("ninja", "-C", str(copy / "build"), "-j2", "tests/layout/layout_test")
     if built.returncode != 0:
         print(built.stdout)
         return None
     environment = dict(os.environ, PLAN_TEST_DATA=str(copy / "tests"))
-    test = run(str(copy / "build/tests/layout/layout_test"), "golden layouts", "--abort",
-               env=environment)
+    test = run(str(copy / "build/tests/layout/layout_test"), "--abort", env=environment)
     return test.returncode == 0
 
 
