@@ -1,4 +1,5 @@
-// Writes the sample plans as JSON into a folder; check_schema.py reads them.
+// Writes the sample plans in both forms into a folder: for check_schema.py, and as a corpus for the
+// fuzz targets.
 #include <cstdio>
 #include <string>
 
@@ -11,12 +12,14 @@ int main(int argc, char** argv) {
     return 2;
   }
   const std::string folder = argv[1];
-  plan::write_plan(plan::every_field(), folder + "/every_field.json");
-  plan::write_plan(plan::four_by_four(), folder + "/four_by_four.json");
-  plan::write_plan(plan::ir::Schedule{}, folder + "/empty.json");
-  for (std::uint32_t seed = 0; seed < 20; ++seed) {
-    plan::write_plan(plan::random_schedule(seed),
-                     folder + "/random_" + std::to_string(seed) + ".json");
+  for (const char* suffix : {".json", ".fb"}) {
+    plan::write_plan(plan::every_field(), folder + "/every_field" + suffix);
+    plan::write_plan(plan::four_by_four(), folder + "/four_by_four" + suffix);
+    plan::write_plan(plan::ir::Schedule{}, folder + "/empty" + suffix);
+    for (std::uint32_t seed = 0; seed < 20; ++seed) {
+      plan::write_plan(plan::random_schedule(seed),
+                       folder + "/random_" + std::to_string(seed) + suffix);
+    }
   }
   return 0;
 }
